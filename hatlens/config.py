@@ -1,0 +1,126 @@
+"""The settings of one study: the same fields as flags, as YAML keys and as keyword arguments."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from prompts.refusal import Refusal, unknown_name
+
+_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_NOTHING = ("", "null", "~")
+
+
+def _plain_number(value: object) -> object:
+    """Text is a number only in one unambiguous spelling: not 010, not 1_000, not yes."""
+    if isinstance(value, bool):
+        raise ValueError(f"needs a number, got {value!r}")
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise ValueError(f"needs a number written plainly (such as 10 or 1e-3), got {value!r}")
+    return float(value) if isinstance(value, str) and not value.lstrip("+-").isdigit() else value
+
+
+def _plain_flag(value: object) -> object:
+    if isinstance(value, str):
+        if value not in ("true", "false"):
+            raise ValueError(f"needs true or false, got {value!r}")
+        return value == "true"
+    return value
+
+
+def _optional(value: object) -> object:
+    return None if isinstance(value, str) and value in _NOTHING else value
+
+
+Count = Annotated[int, BeforeValidator(_plain_number)]
+Number = Annotated[float, BeforeValidator(_plain_number)]
+Flag = Annotated[bool, BeforeValidator(_plain_flag)]
+OptionalText = Annotated[str | None, BeforeValidator(_optional)]
+Texts = tuple[str, ...]
+
+
+class StudyConfig(BaseModel):
+    """What one study feeds to which model, and what it tests; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = "study"
+    model: str = "smollm2-135m"
+    revision: OptionalText = None
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    device: str = "cpu"
+    trust_remote_code: Flag = False
+
+    features: Count = Field(2, ge=1)
+    examples: Count = Field(20, ge=2)
+    contexts: Count = Field(64, ge=1)
+    queries: Count = Field(8, ge=1)
+    condition: Number = Field(100.0, ge=1)
+    noise: Number = Field(0.3, ge=0)
+    function: str = "linear"
+    shift: OptionalText = None
+    query_push: Number = Field(0.0, ge=0)
+
+    data: OptionalText = None
+    target: OptionalText = None
+    columns: Texts = ()
+    missing: Texts = ()
+    date_format: OptionalText = None
+    allow_dependent: Flag = False
+
+    layout: str = "line"
+    codec: str = "unsigned-decimal"
+    bos: Literal["auto", "always", "never"] = "auto"
+
+    hypotheses: Texts = ("ols",)
+    twins: Texts = ("score-scale-matched", "shuffled")
+    pairs: Count = Field(32, ge=0)
+    replicate: Flag = True
+    flips: Count = Field(2000, ge=100)
+    seed: Count = 0
+
+
+def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:
+    """A checked configuration; every problem is said as one sentence with its key."""
+    for key in values:
+        if key not in StudyConfig.model_fields:
+            raise Refusal(
+                unknown_name("setting", str(key), StudyConfig.model_fields).sentence, where=where
+            )
+    try:
+        return StudyConfig(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        came = "" if "got" in message else f", got {first['input']!r}"
+        raise Refusal(f"setting {key!r}: {message}{came}", where=where) from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The settings in a YAML file, all scalars as text: their meaning is the schema's.
+
+    So ``labels: [No, Yes]`` and ``revision: 0123456`` stay text and ``lr: 1e-3`` is a number.
+    A key that stands twice is refused with its line.
+    """
+    import yaml
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Refusal(f"needed a study file, got {error.strerror}", where=str(path)) from None
+    try:
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise Refusal("is not YAML: " + " ".join(str(error).split()), where=str(path)) from None
+    if not isinstance(node, yaml.MappingNode):
+        raise Refusal("needed settings as 'key: value' lines, got something else", where=str(path))
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if key.value in seen:
+            line = key.start_mark.line + 1
+            raise Refusal(f"the key {key.value!r} stands twice", where=f"{path} line {line}")
+        seen.add(key.value)
+    values: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
+    return values

@@ -1,0 +1,145 @@
+"""A run folder: finished cells, never half-written, and what they were made from.
+
+OUT/
+  manifest.json            settings, versions, model, parity gate, timing
+  contexts/<set>.npz       the printed numbers of every context
+  rows/<variant>/<set>/<index>.npz   one finished cell: the rows of one context
+  results.json, tables/*.parquet     what was concluded (made again by `hatlens analyse`)
+  report.html
+"""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from prompts.refusal import Refusal
+
+
+def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file so that it is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def plain(value: Any) -> Any:
+    """The same value in types that JSON has; an undefined number is null, never NaN."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def json_text(value: Any) -> str:
+    """JSON that a strict parser reads: no NaN, no infinity."""
+    return json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One study's folder. `task` is what identifies the study: its resolved settings."""
+
+    path: Path
+
+    def open(self, task: Mapping[str, Any]) -> None:
+        """Create the folder, or take it up again if it holds the same study."""
+        if self.path.exists() and not self.path.is_dir():
+            raise Refusal("needed a folder to write to, got a file", where=str(self.path))
+        stored = self.manifest()
+        if stored:
+            if stored.get("task") != plain(task):
+                old, new = stored.get("task", {}), plain(task)
+                differ = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+                raise Refusal(
+                    f"the folder holds another study (it differs in {', '.join(sorted(differ))}); "
+                    "choose another --out",
+                    where=str(self.path),
+                )
+            return
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise Refusal(
+                "needed a new or empty folder, or a run of the same study, got a folder with "
+                "other files; choose another --out",
+                where=str(self.path),
+            )
+        self.update_manifest(task=task)
+
+    def manifest(self) -> dict[str, Any]:
+        """What is known of the run so far; empty before it is opened."""
+        file = self.path / "manifest.json"
+        if not file.is_file():
+            return {}
+        try:
+            stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            raise Refusal("the manifest is damaged (not JSON)", where=str(file)) from None
+        return stored
+
+    def update_manifest(self, **entries: Any) -> None:
+        self.write_text("manifest.json", json_text({**self.manifest(), **plain(entries)}))
+
+    def write_text(self, name: str, text: str) -> None:
+        write_whole(self.path / name, lambda stream: void(stream.write(text.encode("utf-8"))))
+
+    def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        write_whole(
+            self.path / f"{name}.npz",
+            lambda stream: np.savez(stream, allow_pickle=False, **dict(arrays)),
+        )
+
+    def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        file = self.path / f"{name}.npz"
+        try:
+            with np.load(file, allow_pickle=False) as stored:
+                return {key: stored[key] for key in stored.files}
+        except (OSError, ValueError, EOFError) as error:
+            raise Refusal(f"a stored cell cannot be read ({error})", where=str(file)) from None
+
+    def has(self, name: str) -> bool:
+        return (self.path / f"{name}.npz").is_file()
+
+    def write_table(self, name: str, table: pd.DataFrame) -> None:
+        write_whole(self.path / "tables" / f"{name}.parquet", lambda out: table.to_parquet(out))
+
+    def read_tables(self) -> dict[str, pd.DataFrame]:
+        files = sorted((self.path / "tables").glob("*.parquet"))
+        return {file.stem: pd.read_parquet(file) for file in files}
+
+    def read_results(self) -> dict[str, Any]:
+        file = self.path / "results.json"
+        if not file.is_file():
+            raise Refusal(
+                "needed a finished run (results.json), got none; run `hatlens analyse` on it, "
+                "or the same `hatlens probe` command to finish it",
+                where=str(self.path),
+            )
+        results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return results
+
+
+def void(_: object) -> None:
+    """Discard a value where only the effect is wanted."""
