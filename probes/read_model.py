@@ -1,0 +1,154 @@
+"""Reads a model and its tokenizer from a folder or a GGUF file: no network, no remote code."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from prompts.refusal import Refusal, unknown_name
+
+Attention = Literal["fast", "eager"]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Reading(NamedTuple):
+    """How a model is read: the number type, the device, the attention, and whose code may run."""
+
+    dtype: str = "float32"
+    device: str = "cpu"
+    attention: Attention = "fast"
+    trust_remote_code: bool = False
+
+
+class ReadModel(NamedTuple):
+    """A model in evaluation mode, without gradients, and its tokenizer."""
+
+    model: PreTrainedModel
+    tokenizer: Any
+
+
+def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) -> ReadModel:
+    """The model and tokenizer in `folder`, or those in its file `gguf_file`.
+
+    Refuses a model with weights that the files lack or hold in another shape, and an
+    architecture that is not a causal language model.
+    """
+    where = str(folder / gguf_file) if gguf_file else str(folder)
+    options: dict[str, Any] = {
+        "local_files_only": True,
+        "trust_remote_code": reading.trust_remote_code,
+    }
+    if gguf_file:
+        options["gguf_file"] = gguf_file
+    with quiet():
+        try:
+            config = _config(folder, options)
+            model, info = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype_named(reading.dtype),
+                use_safetensors=None if gguf_file else True,
+                output_loading_info=True,
+                **_attention(reading.attention),
+                **_placement(reading.device),
+                **options,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        except (ValueError, OSError, KeyError, ImportError, RuntimeError, TypeError) as error:
+            raise _unreadable(error, where) from error
+    _refuse_incomplete(info, where)
+    if reading.device.startswith("cuda"):
+        model.to(reading.device)
+    model.eval()
+    model.requires_grad_(False)
+    return ReadModel(model, tokenizer)
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """The torch number type of this name; an unknown name lists the near ones."""
+    if name not in DTYPES:
+        raise unknown_name("dtype", name, DTYPES)
+    return DTYPES[name]
+
+
+def refuse_missing_device(device: str) -> None:
+    """Refuses a device that is not cpu, auto, cuda or cuda:N, or that this machine lacks."""
+    kind, _, number = device.partition(":")
+    known = device in ("cpu", "auto", "cuda") or (kind == "cuda" and number.isdigit())
+    if not known:
+        raise unknown_name("device", device, ["cpu", "cuda", "cuda:0", "auto"])
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if count <= int(number or 0):
+        raise Refusal(f"device {device!r} was asked for, and torch sees {count} CUDA devices here")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps transformers' progress bars and notes off standard error while a model is read."""
+    bars = transformers_logging.is_progress_bar_enabled()
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def _config(folder: Path, options: dict[str, Any]) -> Any:
+    config = AutoConfig.from_pretrained(folder, **options)
+    window = getattr(config, "sliding_window", None)
+    if isinstance(window, int) and window <= 0:
+        # Files write 0 or -1 for "no window"; eager attention crashes on either.
+        config.sliding_window = None
+    return config
+
+
+def _attention(attention: str) -> dict[str, str]:
+    if attention not in ("fast", "eager"):
+        raise unknown_name("attention", attention, ["fast", "eager"])
+    # Fast: the family's own default, which is the fused kernel wherever it supports one.
+    return {"attn_implementation": "eager"} if attention == "eager" else {}
+
+
+def _placement(device: str) -> dict[str, str]:
+    return {"device_map": "auto"} if device == "auto" else {}
+
+
+def _refuse_incomplete(info: dict[str, Any], where: str) -> None:
+    for kind, said in (("missing_keys", "lack"), ("mismatched_keys", "hold in another shape")):
+        names = sorted(str(key[0] if isinstance(key, tuple) else key) for key in info[kind])
+        if names:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            sentence = (
+                f"the files {said} weights that the model needs: {', '.join(names[:3])}{more}"
+            )
+            raise Refusal(sentence, where=where)
+
+
+def _unreadable(error: Exception, where: str) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    text = " ".join(str(error).split())
+    if "trust_remote_code" in text:
+        return Refusal(
+            "this model brings its own code, which runs only when trusted: "
+            "trust_remote_code (--trust-remote-code)",
+            where=where,
+        )
+    if "Unrecognized configuration class" in text:
+        return Refusal(
+            "needed a causal language model; transformers has none for this configuration",
+            where=where,
+        )
+    return Refusal(
+        f"transformers {transformers.__version__} cannot read this model: {text[:300]}",
+        where=where,
+    )
