@@ -57,9 +57,10 @@ class StudyConfig(BaseModel):
     contexts: Count = Field(64, ge=1)
     queries: Count = Field(8, ge=1)
     condition: Number = Field(100.0, ge=1)
-    noise: Number = Field(0.3, ge=0)
+    noise: Number = Field(0.1, ge=0)
     function: str = "linear"
-    shift: OptionalText = None
+    x_scale: Number = Field(1.0, gt=0)
+    w_scale: Number = Field(1.0, gt=0)
     query_push: Number = Field(0.0, ge=0)
 
     data: OptionalText = None

@@ -20,7 +20,10 @@ def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 
 def call(app: typer.Typer, words: Sequence[str]) -> int:
+    """The command's exit status; typer turns an interrupt into a status, undone here."""
     status = app(args=list(words), prog_name="hatlens", standalone_mode=False)
+    if status == STOPPED:
+        raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 

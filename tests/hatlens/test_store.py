@@ -1,0 +1,95 @@
+"""A run folder holds whole files only, one study only, and JSON without NaN."""
+
+import json
+import math
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hatlens.store import RunFolder, json_text, write_whole
+from prompts.refusal import Refusal
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(stream: IO[bytes]) -> None:
+        stream.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "cell.npz", fail)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_text("a.txt", "whole")
+
+    def fail(stream: IO[bytes]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(tmp_path / "a.txt", fail)
+    assert (tmp_path / "a.txt").read_text() == "whole"
+
+
+class Interval(NamedTuple):
+    estimate: float
+    low: float
+    high: float
+
+
+def test_json_has_null_where_a_number_is_undefined() -> None:
+    text = json_text({"a": Interval(1.0, math.nan, math.inf), "b": np.array([np.nan, 2.0])})
+
+    def refuse(name: str) -> None:
+        raise AssertionError(name)
+
+    parsed = json.loads(text, parse_constant=refuse)
+    assert parsed == {"a": {"estimate": 1.0, "low": None, "high": None}, "b": [None, 2.0]}
+
+
+def test_the_same_study_is_taken_up_again_and_another_is_refused(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.open({"seed": 1, "twins": ("a",)})
+    folder.open({"seed": 1, "twins": ("a",)})
+    with pytest.raises(Refusal, match=r"another study.*seed"):
+        folder.open({"seed": 2, "twins": ("a",)})
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(Refusal, match="other files"):
+        RunFolder(tmp_path).open({})
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("x")
+    with pytest.raises(Refusal, match="got a file"):
+        RunFolder(tmp_path / "run").open({})
+
+
+def test_arrays_and_tables_come_back_as_they_were(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_arrays("rows/a/0", {"score": np.arange(4.0), "text": np.array(["1", "x"])})
+    assert folder.has("rows/a/0")
+    assert not folder.has("rows/a/1")
+    stored = folder.read_arrays("rows/a/0")
+    np.testing.assert_array_equal(stored["score"], np.arange(4.0))
+    assert stored["text"].tolist() == ["1", "x"]
+    folder.write_table("t", pd.DataFrame({"a": [1.5]}))
+    assert folder.read_tables()["t"]["a"].tolist() == [1.5]
+
+
+def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cell.npz").write_bytes(b"PK\x03\x04 cut")
+    with pytest.raises(Refusal, match=r"cell\.npz.*cannot be read"):
+        RunFolder(tmp_path).read_arrays("cell")
+
+
+def test_an_unfinished_run_says_what_finishes_it(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="hatlens analyse"):
+        RunFolder(tmp_path).read_results()
