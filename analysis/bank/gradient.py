@@ -5,10 +5,13 @@ import numpy as np
 from analysis.bank.checks import count, share
 from analysis.bank.geometry import inverted, one_minus_power, spectral_rows
 from analysis.bank.hypothesis import Hypothesis
-from analysis.bank.naming import written
+from analysis.bank.naming import counted, written
 from analysis.design import Floats
 
-DEFAULT_STEP = 0.5
+# Near the largest step at which the context with the largest eigenvalue still converges.
+COMMON_STEP = 0.9
+# 1/lambda_max: the first step settles the strongest direction of every context.
+OWN_STEP = 0.5
 
 
 def descent(eigenvalues: Floats, rate: Floats, steps: int) -> Floats:
@@ -16,7 +19,7 @@ def descent(eigenvalues: Floats, rate: Floats, steps: int) -> Floats:
     return one_minus_power(rate * eigenvalues, steps) * inverted(eigenvalues)
 
 
-def gd(steps: float, step_size: float = DEFAULT_STEP) -> Hypothesis:
+def gd(steps: float, step_size: float = COMMON_STEP) -> Hypothesis:
     """Gradient descent from w = 0 with one step size for all contexts.
 
     step_size: as a fraction of 2 / lambda_max, lambda_max the largest eigenvalue of Sc over all
@@ -29,19 +32,19 @@ def gd(steps: float, step_size: float = DEFAULT_STEP) -> Hypothesis:
         rate = 2.0 * fraction * inverted(eigenvalues.max(keepdims=True))
         return descent(eigenvalues, rate, iterations)
 
-    shown = () if fraction == DEFAULT_STEP else (fraction,)
+    shown = () if fraction == COMMON_STEP else (fraction,)
     return Hypothesis(
         name=written("gd", iterations, *shown),
         family="inverse" if iterations > 1 else "fixed metric",
-        statement=f"{iterations} gradient step{'s' * (iterations > 1)} from zero, "
+        statement=f"{counted(iterations, 'gradient step')} from zero, "
         "one step size for all contexts",
-        source="2212.07677, section 3; dual form 2202.05798",
+        source="2212.07677, section 2; dual form 2202.05798",
         row=lambda contexts: spectral_rows(contexts, multiplier),
         params={"steps": iterations, "step_size": fraction},
     )
 
 
-def gd_per_context(steps: float, step_size: float = DEFAULT_STEP) -> Hypothesis:
+def gd_per_context(steps: float, step_size: float = OWN_STEP) -> Hypothesis:
     """Gradient descent from w = 0 with a step size from each context's own lambda_max."""
     iterations = count("gd_per_context", "steps", steps, low=1)
     fraction = share("gd_per_context", "step size as a fraction of 2/lambda_max", step_size)
@@ -50,13 +53,13 @@ def gd_per_context(steps: float, step_size: float = DEFAULT_STEP) -> Hypothesis:
         rate = 2.0 * fraction * inverted(eigenvalues[:, :1])
         return descent(eigenvalues, np.broadcast_to(rate, eigenvalues.shape), iterations)
 
-    shown = () if fraction == DEFAULT_STEP else (fraction,)
+    shown = () if fraction == OWN_STEP else (fraction,)
     return Hypothesis(
         name=written("gd_per_context", iterations, *shown),
         family="inverse" if iterations > 1 else "context-scaled",
-        statement=f"{iterations} gradient step{'s' * (iterations > 1)} from zero, "
+        statement=f"{counted(iterations, 'gradient step')} from zero, "
         "step size from each context's lambda_max",
-        source="2212.07677, section 3",
+        source="2212.07677, section 2",
         row=lambda contexts: spectral_rows(contexts, multiplier),
         params={"steps": iterations, "step_size": fraction},
     )

@@ -24,6 +24,11 @@ def written(kind: str, *parameters: Parameter) -> str:
     return f"{kind}({','.join(map(shown, parameters))})" if parameters else kind
 
 
+def counted(number: int, what: str) -> str:
+    """``1 step``, ``4 steps``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 def parsed(name: str) -> tuple[str, tuple[Parameter, ...]] | None:
     """The kind and the parameters of a written name; None where it is no such name."""
     match = NAME.fullmatch(name)

@@ -7,7 +7,7 @@ from analysis.bank.hypothesis import Hypothesis
 from analysis.bank.naming import written
 from analysis.design import ContextArrays, Floats
 
-PLACE_ONLY = "2212.10559, section 5"
+PLACE_ONLY = "2102.09690 (recency bias)"
 
 
 def same_for_all_queries(contexts: ContextArrays, weights: Floats) -> Floats:
@@ -32,7 +32,7 @@ def uniform() -> Hypothesis:
         name="uniform",
         family="positional",
         statement="the mean of all examples",
-        source="2208.01066, section 3",
+        source="2208.01066, section 3 (averaging)",
         row=row,
     )
 
@@ -46,8 +46,8 @@ def last() -> Hypothesis:
     return Hypothesis(
         name="last",
         family="positional",
-        statement="the last example",
-        source="2208.01066, section 3",
+        statement="the example printed last",
+        source=PLACE_ONLY,
         row=row,
     )
 
