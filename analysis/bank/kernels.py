@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.bank.checks import count, positive
 from analysis.bank.hypothesis import Hypothesis
-from analysis.bank.naming import counted, shown, written
+from analysis.bank.naming import shown, written
 from analysis.design import ContextArrays, Floats
 
 KERNEL_SOURCE = "2305.12766 (kernel regression)"
@@ -119,7 +119,7 @@ def nearest(neighbours: float) -> Hypothesis:
     return Hypothesis(
         name=written("nearest", asked),
         family="kernel",
-        statement=f"mean of the nearest {counted(asked, 'example')}",
+        statement="the nearest example" if asked == 1 else f"mean of the {asked} nearest examples",
         source="2208.01066, section 3 (nearest neighbours)",
         row=row,
         params={"neighbours": asked},

@@ -6,10 +6,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from analysis.bank import BANK, Hypothesis, hypothesis_named
+from analysis.bank import BANK, FAMILIES, Hypothesis, hypothesis_named
 from analysis.diagnostics import inversion_verdict
 from hatlens.sets import stored_form
 from prompts.contexts import draw_contexts
@@ -89,7 +87,7 @@ def bank_lines(
                 family=one.family,
                 affine_invariant=one.affine_invariant,
                 counts_as_inverse=verdict.says,
-                inversion_index=round(index, 4) if np.isfinite(index) else None,
+                inversion_index=round(index, 4) + 0.0 if np.isfinite(index) else None,
                 statement=one.statement,
                 source=one.source,
             )
@@ -98,27 +96,24 @@ def bank_lines(
 
 
 def show(lines: Sequence[BankLine], design: Design) -> None:
-    """Print the lines as a table, with what its columns mean."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "family", "S^-1 here", "index", "what the row is", "source"):
-        table.add_column(column, no_wrap=column in ("name", "family"))
-    for line in lines:
-        index = "" if line.inversion_index is None else f"{line.inversion_index:.2f}"
-        star = " *" if line.affine_invariant else ""
-        table.add_row(
-            line.name + star,
-            line.family,
-            line.counts_as_inverse,
-            index,
-            line.statement,
-            line.source,
-        )
-    console = Console()
-    console.print(table)
-    console.print(
-        f"\n{len(lines)} hypotheses; S^-1 on {design.contexts} contexts of {design.examples} "
-        f"examples, {design.features} features, condition number {design.condition:g}: "
-        "an inversion index of at least 0.5 counts, below 0.1 does not.\n"
-        "* does not change under an invertible affine map of x; all others depend on how numbers "
-        "are printed."
+    """Print the lines by family, with what the columns mean."""
+    print(f"{'name':<36}{'counts as S^-1':<18}index")
+    for family in FAMILIES:
+        members = [line for line in lines if line.family == family]
+        if members:
+            print(f"\n{family}")
+        for line in members:
+            index = "" if line.inversion_index is None else f"{line.inversion_index:.2f}"
+            name = line.name + " *" * line.affine_invariant
+            print(f"  {name:<34}{line.counts_as_inverse:<18}{index}")
+            for text in (line.statement, line.source):
+                print(f"      {text}")
+    print(
+        f"\n{len(lines)} {'hypothesis' if len(lines) == 1 else 'hypotheses'}, on "
+        f"{design.contexts} contexts of {design.examples} examples, {design.features} features, "
+        f"condition number {design.condition:g}.\n"
+        "index: how much of the weakest direction of x a row holds, over that of the strongest; "
+        "at least 0.5\ncounts as S^-1, below 0.1 does not, between is neither.\n"
+        "*: unchanged by an invertible affine map of x; all others depend on how numbers are "
+        "printed."
     )
