@@ -142,7 +142,8 @@ def sentence_of(
     if reason:
         return f"The answers are not assessable: {reason}."
     model, mean, near = (
-        f"{errors.absolute[name].estimate * printed_size:.3g}" for name in (MODEL, "mean", "nearest")
+        f"{errors.absolute[name].estimate * printed_size:.3g}"
+        for name in (MODEL, "mean", "nearest")
     )
     where = f"over {plural(errors.units, unit)} ({errors.readable} of {errors.asked} answers read)"
     beside = f"{STANDING_WORDS[standing['nearest']]} the nearest example ({near})"
@@ -170,18 +171,6 @@ def resemblance(lines: tuple[Agreement, ...], nearest: tuple[str, ...]) -> str:
     return (
         f"Of {len(lines)} hypotheses the nearest cannot be told apart: {named(nearest)}; "
         f"the first is at {away}."
-    )
-
-
-STANDING_WORDS[standing[name]]} {article} ({rival:.3g})")
-    text = ", ".join(parts[:2]) + ", and " + parts[2] + "."
-    if standing["mean"] != "better" or not nearest:
-        return text
-    away = lines[0].spd
-    share = f"{away.estimate:.2g} [{away.low:.2g}, {away.high:.2g}] of the variance of y"
-    where = "from it" if len(nearest) == 1 else f"from {nearest[0]}"
-    return (
-        f"{text} Among the hypotheses they are {nearest_words(nearest)}; they stay {share} {where}."
     )
 
 
