@@ -77,8 +77,6 @@ def align(site: Site, *, blank: bool) -> Aligned:
             rows[kind].append([t for s, tokens in own.items() if s.kind == kind for t in tokens])
         first = site.pieces.covering(site.example_start(example))
         assert first is not None
-        if site.pieces.starts[first] < site.example_start(example):
-            first += 1
         rows["all"].append(list(range(first, rows["separator"][-1][-1] + 1)))
     whole = [len(row) for row in rows["all"]]
     if len(set(whole)) > 1:
