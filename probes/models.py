@@ -12,7 +12,8 @@ from probes.hub import cached_models, pull_from_hub
 from probes.packaged import Progress, packaged_folder, pull_packaged
 from probes.read_model import Attention, Reading, dtype_named, read_model, refuse_missing_device
 from probes.registry import REGISTRY
-from probes.sources import find_source, model_folder, refuse_path_like
+from probes.shape import model_shape
+from probes.sources import find_source, is_on_disk, model_folder, refuse_path_like
 from prompts.refusal import Refusal, unknown_name
 
 
@@ -71,7 +72,7 @@ def load_model(
     reading = Reading(dtype, device, attention, trust_remote_code)
     model, tokenizer = read_model(source.folder, reading, gguf_file=source.gguf_file)
     refuse_off_anchor(model, tokenizer, file_hash=source.file_hash, dtype=dtype)
-    shape = _shape(model.config.get_text_config())
+    shape = model_shape(model.config)
     return LoadedModel(
         name=name,
         model=model,
@@ -105,9 +106,9 @@ def pull_model(
             version = REGISTRY[name].requirement
             raise Refusal(f"{name} is always {version}; came the revision {revision!r}")
         return pull_packaged(REGISTRY[name], progress)
-    refuse_path_like(name)
-    if Path(name).exists():
+    if is_on_disk(name):
         raise Refusal(f"{name!r} is already here: a file or folder needs no pull")
+    refuse_path_like(name)
     if "/" not in name and _is_near(name):
         raise unknown_name("model", name, REGISTRY)
     folder = pull_from_hub(
@@ -126,26 +127,6 @@ def list_models() -> tuple[ListedModel, ...]:
         for name, size in cached_models().items()
     ]
     return (*registered, *cached)
-
-
-class _Shape(NamedTuple):
-    heads: int
-    kv_heads: int
-    layers: int
-    context_window: int | None
-
-
-def _shape(config: Any) -> _Shape:
-    heads = getattr(config, "num_attention_heads", 0) or 0
-    kv_heads = getattr(config, "num_key_value_heads", None) or heads
-    if getattr(config, "new_decoder_architecture", False):  # Falcon 40B and later.
-        kv_heads = config.num_kv_heads
-    elif getattr(config, "multi_query", False):
-        kv_heads = 1
-    window = getattr(config, "max_position_embeddings", None)
-    if window is None:
-        window = getattr(config, "max_seq_len", None)
-    return _Shape(heads, kv_heads, config.num_hidden_layers, window)
 
 
 def _listed(name: str) -> ListedModel:

@@ -58,6 +58,14 @@ def refuse_path_like(name: str) -> None:
         raise Refusal(f"no file or folder {name!r}")
 
 
+def is_on_disk(name: str) -> bool:
+    """Whether a name is that of a file or folder."""
+    try:
+        return Path(name).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # Too long, no such home, or a null character.
+        return False
+
+
 def known_names() -> list[str]:
     """The registered models and those in the Hugging Face cache."""
     return [*REGISTRY, *cached_models()]
@@ -109,13 +117,9 @@ def _packaged(name: str, revision: str | None) -> Source | None:
 
 
 def _on_disk(name: str, revision: str | None) -> Source | None:
-    try:
-        path = Path(name).expanduser()
-        here = path.exists()
-    except (OSError, RuntimeError, ValueError):  # Too long, no such home, or a null character.
+    if not is_on_disk(name):
         return None
-    if not here:
-        return None
+    path = Path(name).expanduser()
     _refuse_revision(name, revision, "a local file or folder")
     if path.is_dir():
         return model_folder(path, revision="", said=str(path.resolve()))

@@ -28,7 +28,8 @@ def list_(as_json: AsJson = False) -> None:
 
     models = list_models()
     if as_json:
-        print(json.dumps([model._asdict() for model in models], ensure_ascii=False))
+        listed = {"models": [model._asdict() for model in models]}
+        print(json.dumps(listed, ensure_ascii=False))
         return
     width = max(len(model.name) for model in models)
     for model in models:
@@ -70,7 +71,7 @@ def check(
         print(json.dumps({**vars(found), "anchors": anchors}, ensure_ascii=False))
         return
     print(f"{name} from {found.source}: sound")
-    print(f"weights: {found.files} file(s), {found.bytes:,} bytes, SHA-256 {found.file_hash}")
+    print(f"weights: {found.bytes:,} bytes, made from SHA-256 {found.file_hash}")
     for anchor in found.anchors:
         print(
             f"log-probability of {anchor.continuation!r}: {anchor.found:.3f} "
