@@ -42,7 +42,16 @@ def columns(contexts: ContextArrays) -> Columns:
     ``BOUND_SD`` standard deviations, and scaled to unit sd over the whole study.
     A column that is constant after centring stays 0.
     """
-    by_family = {
+    by_family = raw_columns(contexts)
+    raw = [column for family in by_family.values() for column in family.values()]
+    names = tuple(name for family in by_family.values() for name in family)
+    families = tuple(family for family, members in by_family.items() for _ in members)
+    return Columns(prepared(np.stack(raw, axis=-1)), names, families)
+
+
+def raw_columns(contexts: ContextArrays) -> dict[str, dict[str, Floats]]:
+    """The columns as they are defined, (C, M, N) each, by family and name."""
+    return {
         "positional": positional_columns(contexts),
         "fixed metric": metric_columns(contexts),
         "kernel": kernel_columns(contexts),
@@ -51,10 +60,6 @@ def columns(contexts: ContextArrays) -> Columns:
         "context-scaled": scaled_columns(contexts, geometry(contexts)),
         "y": answer_columns(contexts),
     }
-    raw = [column for family in by_family.values() for column in family.values()]
-    names = tuple(name for family in by_family.values() for name in family)
-    families = tuple(family for family, members in by_family.items() for _ in members)
-    return Columns(prepared(np.stack(raw, axis=-1)), names, families)
 
 
 def positional_columns(contexts: ContextArrays) -> dict[str, Floats]:

@@ -55,3 +55,10 @@ def corrected_p(statistic: Floats, null: Floats) -> Floats:
     tolerance = 1e-9 * np.maximum(np.abs(statistic), 1.0)
     below = np.searchsorted(order, statistic - np.where(np.isfinite(statistic), tolerance, 0.0))
     return (len(order) - below) / len(order)
+
+
+def critical_value(null: Floats, level: float) -> float:
+    """The least statistic whose corrected p is at most `level`; infinite where none is."""
+    order = np.sort(null)
+    allowed = int(level * len(order) + 1e-9)
+    return float(order[-allowed]) if allowed else float("inf")

@@ -35,14 +35,14 @@ def assign_folds(contexts: int, folds: int, *, rng: np.random.Generator) -> Indi
 
 def ridge_matrix(gram: Floats, contexts: int, cells: int) -> Floats:
     """Summed products of unit-sd columns plus 1e-6 of a column's own sum of squares."""
-    return gram + RIDGE * contexts * cells * np.eye(gram.shape[-1])
+    return np.asarray(gram + RIDGE * max(contexts, 1) * cells * np.eye(gram.shape[-1]))
 
 
 def squared_error(gram: Floats, cross: Floats, total: Floats, coefficients: Floats) -> Floats:
     """Error of row fits (K, R) in each context, (C, R), from the products alone."""
     fitted = np.einsum("kr,ckr->cr", coefficients, cross)
     square = np.einsum("kr,ckr->cr", coefficients, gram @ coefficients)
-    return np.maximum(total - 2.0 * fitted + square, FLOOR * total)
+    return np.asarray(np.maximum(total - 2.0 * fitted + square, FLOOR * total))
 
 
 def solve(moments: Moments, columns: Indices, chosen: NDArray[np.bool_] | Indices) -> Floats:

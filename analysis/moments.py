@@ -45,7 +45,7 @@ def column_gram(columns: Floats) -> Floats:
     return flat.swapaxes(1, 2) @ flat
 
 
-def row_moments(scores: Floats, columns: Floats) -> Rows:
+def row_moments(scores: NDArray[np.floating], columns: Floats) -> Rows:
     """Centre scores (C, M, R, N) over examples and queries, and multiply them with the columns.
 
     One context at a time, so that no copy of all scores is made.

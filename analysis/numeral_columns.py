@@ -37,7 +37,8 @@ def digit_characters(texts: Texts) -> NDArray[np.int64]:
     codes, _ = character_codes(texts)
     is_digit = (codes >= ord("0")) & (codes <= ord("9"))
     order = np.argsort(~is_digit, axis=-1, kind="stable")
-    return np.take_along_axis(np.where(is_digit, codes - ord("0"), -1), order, axis=-1)
+    digits = np.take_along_axis(np.where(is_digit, codes - ord("0"), -1), order, axis=-1)
+    return digits[..., : max(int(is_digit.sum(axis=-1).max(initial=1)), 1)]
 
 
 def signed_first_digit(texts: Texts) -> Floats:

@@ -1,133 +1,151 @@
 """The row test: does a row of attention scores hold a component that only S^-1 explains?"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis import baseline
-from analysis.bank import Hypothesis, hypothesis_named, rows
-from analysis.bootstrap import Intervals, ratio_intervals, resampled_counts, undefined
-from analysis.design import ContextArrays, Floats
-from analysis.flips import corrected_p, flip_signs, max_t_null, t_statistic
-from analysis.folds import Comparison, assign_folds, compare, held_out_error, log_ratio
-from analysis.moments import Rows, row_moments
-from analysis.row_result import CONTAINS, NOTHING, RowTest
+from analysis.assessable import LEVEL, not_assessable, preview
+from analysis.bank import Hypothesis
+from analysis.bootstrap import undefined
+from analysis.design import ContextArrays
+from analysis.families import FamilyTest, family_tests
+from analysis.flips import critical_value
+from analysis.judgement import Judged, choose, index_of_rows, judge, reproducible_shares, texts
+from analysis.pairs import Pairs, PairsTest, pairs_test
+from analysis.reproducible import Replicate, reproducible_share
+from analysis.row_result import NOT_ASSESSABLE, RowTest
+from analysis.row_study import Settings, Study, checked_scores, prepare
+from analysis.spike import LEAST_ATTAINABLE, DesignGate, attainable, found_by_share, least_share
 
-LEVEL = 0.05
-LEAST_UNIQUE = 0.10
-RESAMPLES = 1000
-
-
-class Replicate(NamedTuple):
-    """The same examples and queries with fresh y, noise and order.
-
-    scores: (C, M, R, N), example i at the place it has in the main contexts;
-    valid: (C,), False for a context that was not run twice.
-    """
-
-    scores: Floats
-    valid: NDArray[np.bool_]
-
-
-class Pairs(NamedTuple):
-    """Re-paired twin contexts: scores (C2, M, R, probes) on the examples that both share."""
-
-    scores_a: Floats
-    scores_b: Floats
-    contexts_a: ContextArrays
-    contexts_b: ContextArrays
+__all__ = ["Pairs", "Replicate", "RowTest", "row_test"]
 
 
 def row_test(
-    scores: Floats,
+    scores: NDArray[np.floating],
     contexts: ContextArrays,
     hypotheses: Sequence[str | Hypothesis] = ("ols",),
     *,
     rng: np.random.Generator,
     flips: int = 2000,
     folds: int = 8,
-    resamples: int = RESAMPLES,
+    resamples: int = 1000,
     replicate: Replicate | None = None,
     pairs: Pairs | None = None,
 ) -> RowTest:
     """Test every row against every hypothesis, corrected over all of them.
 
-    scores: (C, M, R, N), pre-softmax scores of C contexts, M queries, R rows (the caller says
-    which layer, head and part each is) and N examples.
+    scores: (C, M, R, N), float; pre-softmax scores of C contexts, M queries, R rows and N
+    examples; the caller says which layer, head and part of the prompt each row is.
+    A hypothesis of the S^-1 family is compared with M0*, a rival with the other families and the
+    least-squares row. Contexts are the unit of folds, sign flips and resamples.
+    Data on which the question cannot be answered gives a result that says why
+    (`not_assessable`); only scores of another shape than the contexts are refused.
     """
-    named = [hypothesis_named(h) if isinstance(h, str) else h for h in hypotheses]
-    columns = baseline.columns(contexts)
-    own = baseline.prepared(np.stack([rows(h, contexts) for h in named], axis=-1))
-    seen = row_moments(scores, np.concatenate([columns.values, own], axis=-1))
-    groups = assign_folds(len(scores), folds, rng=rng)
-    base = len(columns.names)
-    compared = [compare(seen.moments, range(base), base + h, groups) for h in range(len(named))]
-    statistic, p = _tested(compared, flip_signs(len(scores), flips, rng=rng))
-    return _result(named, seen, compared, statistic, p, groups, flips, resamples, rng)
+    checked_scores(scores, contexts)
+    study = prepare(
+        scores,
+        contexts,
+        hypotheses,
+        replicate,
+        rng=rng,
+        settings=Settings(flips, folds, resamples),
+    )
+    moved = (
+        None
+        if pairs is None
+        else pairs_test(pairs, study.hypotheses, rng=rng, flips=flips, folds=folds)
+    )
+    judged = judge(study, moved)
+    return _result(study, judged, _design(study, judged), moved, contexts, flips)
 
 
-def _tested(compared: list[Comparison], signs: Floats) -> tuple[Floats, Floats]:
-    ratios = np.stack([log_ratio(one) for one in compared], axis=-1)
-    statistic = t_statistic(ratios)
-    return statistic, corrected_p(statistic, max_t_null(ratios, signs))
+def _design(study: Study, judged: Judged) -> DesignGate:
+    columns = study.columns
+    reached = attainable(study.moments, columns.baseline, columns.ols, study.groups, study.counts)
+    inverse = [h for h, one in enumerate(study.hypotheses) if one.family == "inverse"]
+    found = judged.contains[:, inverse].any(axis=1)
+    rest = study.moments._replace(
+        cross=study.moments.cross[:, :, ~found], total=study.moments.total[:, ~found]
+    )
+    power: tuple[tuple[float, float], ...] = ()
+    if rest.total.shape[1]:
+        critical = critical_value(judged.null, LEVEL)
+        power = found_by_share(rest, columns.baseline, columns.ols, study.groups, critical)
+    return DesignGate(
+        attainable=reached,
+        identifies=bool(reached.estimate >= LEAST_ATTAINABLE),
+        mde=least_share(power),
+        power=power,
+        rows=rest.total.shape[1],
+    )
 
 
 def _result(
-    named: list[Hypothesis],
-    seen: Rows,
-    compared: list[Comparison],
-    statistic: Floats,
-    p: Floats,
-    groups: NDArray[np.int64],
+    study: Study,
+    judged: Judged,
+    design: DesignGate,
+    moved: PairsTest | None,
+    contexts: ContextArrays,
     flips: int,
-    resamples: int,
-    rng: np.random.Generator,
 ) -> RowTest:
-    count, kinds = len(seen.blind), len(named)
-    counts = resampled_counts(len(groups), resamples, rng=rng)
-    base = seen.moments.gram.shape[1] - kinds
-    unique, alone = [], []
-    for h, one in enumerate(compared):
-        unique.append(
-            ratio_intervals(one.without - one.with_column, one.total - one.with_column, counts)
-        )
-        single = held_out_error(seen.moments, [base + h], groups)
-        alone.append(ratio_intervals(one.total - single, one.total, counts))
-    coefficient = np.stack([one.coefficient for one in compared], axis=-1)
-    positive = (coefficient > 0).sum(axis=0)
-    uniques = Intervals(*(np.stack(part, axis=-1) for part in zip(*unique, strict=True)))
-    contains = (p <= LEVEL) & (positive == len(coefficient)) & (uniques.estimate >= LEAST_UNIQUE)
-    total = sum(one.total.sum(axis=0) for one in compared[:1])
-    explained = [1.0 - one.with_column.sum(axis=0) / total for one in compared]
-
-    def wide(values: Floats, empty: float = np.nan) -> Floats:
-        full = np.full((count, *values.shape[1:]), empty)
-        full[seen.tested] = values
-        return full
-
-    says = np.full((count, kinds), NOTHING, dtype="<U80")
-    says[seen.tested] = np.where(contains, CONTAINS, NOTHING)
-    status = np.where(seen.outside, "outside", np.where(seen.blind, "blind", "tested"))
+    count, queries, examples, _ = study.columns.values.shape
+    features = contexts.x.shape[2]
+    why = not_assessable(count, queries, examples, features)
+    reason = NOT_ASSESSABLE if why else ""
+    index = index_of_rows(study)
+    rows = study.rows
+    status = np.where(rows.outside, "outside", np.where(rows.blind, "blind", "tested"))
     return RowTest(
-        hypotheses=tuple(h.name for h in named),
+        hypotheses=tuple(h.name for h in study.hypotheses),
+        hypothesis_families=tuple(h.family for h in study.hypotheses),
         baseline_version=baseline.VERSION,
-        contexts=len(groups),
-        folds=int(groups.max()) + 1,
+        contexts=count,
+        queries=queries,
+        examples=examples,
+        features=features,
+        folds=int(study.groups.max()) + 1,
         flips=flips,
         status=status,
-        t=wide(statistic),
-        p_corrected=wide(p),
-        coefficient=np.stack([wide(fold) for fold in coefficient]),
-        positive_in_folds=wide(positive.astype(float), 0.0).astype(np.int64),
-        unique_over_explained=Intervals(*(wide(part) for part in uniques)),
-        explained=wide(np.stack(explained, axis=-1)),
-        alone=Intervals(*(wide(np.stack(part, axis=-1)) for part in zip(*alone, strict=True))),
-        share_of_reproducible=undefined(count, kinds),
-        reproducible=undefined(count),
-        inversion_index=undefined(count),
-        says=says,
-        not_assessable="",
-        preview="",
+        t=study.wide(judged.t),
+        p_corrected=study.wide(judged.p),
+        coefficient=np.stack([study.wide(fold) for fold in judged.coefficient]),
+        positive_in_folds=study.wide((judged.coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
+        unique_over_explained=study.wide_intervals(judged.unique),
+        explained=study.wide(judged.explained),
+        alone=study.wide_intervals(judged.alone),
+        lead=study.wide(judged.lead),
+        nearest_rival=_wide_texts(study, judged),
+        share_of_reproducible=study.wide_intervals(reproducible_shares(study)),
+        reproducible=study.wide_intervals(
+            undefined(len(rows.tested))
+            if study.shared is None
+            else reproducible_share(study.moments, study.shared, study.shared_counts)
+        ),
+        inversion_index=study.wide_intervals(index),
+        pairs=moved,
+        families=_families(study),
+        design=design,
+        says=texts(study, judged, index, reason=reason, gate=design.identifies),
+        chosen=choose(study, judged, reason=reason, gate=design.identifies),
+        not_assessable=why,
+        preview=preview(count, queries),
+    )
+
+
+def _wide_texts(study: Study, judged: Judged) -> NDArray[np.str_]:
+    full = np.full((len(study.rows.blind), len(study.hypotheses)), "", dtype="<U20")
+    full[study.rows.tested] = judged.nearest
+    return full
+
+
+def _families(study: Study) -> FamilyTest:
+    found = family_tests(study.moments, study.columns, study.groups, study.signs, study.counts)
+    return FamilyTest(
+        found.families,
+        study.wide(found.t),
+        study.wide(found.p_corrected),
+        study.wide_intervals(found.unique_over_explained),
+        study.wide(found.alone),
     )

@@ -50,7 +50,8 @@ def simulate_contexts(design: SimulatedDesign, *, rng: np.random.Generator) -> C
 def kernel_answers(x: Floats, y: Floats, queries: Floats) -> Floats:
     """Nadaraya-Watson predictions (C, M) at each context's median distance."""
     width = median_distance(x)[:, None, None]
-    return np.einsum("cmn,cn->cm", gaussian(distances(queries, x), width), y)
+    weights = gaussian(distances(queries, x), width)
+    return np.asarray(np.einsum("cmn,cn->cm", weights, y))
 
 
 def printed(values: Floats) -> Floats:
@@ -76,4 +77,4 @@ def _context(design: SimulatedDesign, rng: np.random.Generator) -> tuple[Floats,
         y = points[: design.examples] @ weights / clean_sd + design.noise * noise
         y = y / np.sqrt(1.0 + design.noise**2) + rng.uniform(-0.5, 0.5)
         if max(np.abs(points).max(), np.abs(y).max()) <= RANGE_SD:
-            return points[: design.examples], y, points[design.examples :]
+            return np.asarray(points[: design.examples]), y, np.asarray(points[design.examples :])
