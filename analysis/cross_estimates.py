@@ -4,9 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.bootstrap import Intervals, ratio_intervals, undefined
+from analysis.bootstrap import Intervals, ratio_intervals
 from analysis.flips import t_statistic
-from analysis.folds import Indices, compare, log_ratio, solve, squared_error
+from analysis.folds import (
+    Folded,
+    Indices,
+    compare,
+    folded,
+    log_ratio,
+    ridge_solution,
+    squared_error,
+)
 from analysis.moments import Moments
 from analysis.reproducible import Shared
 
@@ -39,20 +47,20 @@ class CrossEstimate(NamedTuple):
 
 
 def cross_estimate(
-    moments: Moments,
+    data: Folded,
     shared: Shared | None,
     baseline: Indices,
     column: int,
-    groups: Indices,
     counts: np.ndarray,
 ) -> CrossEstimate | None:
     """Let each half of the folds choose its best row, and measure that row on the other half.
 
     None where a half has fewer than two folds, or no row is tested.
     """
-    if groups.max() < 3 or moments.total.shape[1] == 0:
+    moments, groups = data.moments, data.groups
+    if data.folds < 4 or moments.total.shape[1] == 0:
         return None
-    halves = [_choose(moments, baseline, column, groups, parity) for parity in (0, 1)]
+    halves = [_choose(data, baseline, column, parity) for parity in (0, 1)]
     picked = np.zeros(len(groups), dtype=np.int64)
     errors = np.empty((3, len(groups), 1))
     for half in halves:
@@ -69,24 +77,20 @@ def cross_estimate(
     )
 
 
-def _choose(moments: Moments, baseline: Indices, column: int, groups: Indices, parity: int) -> Half:
+def _choose(data: Folded, baseline: Indices, column: int, parity: int) -> Half:
+    moments, groups = data.moments, data.groups
     inside = groups % 2 == parity
     own = Moments(moments.gram[inside], moments.cross[inside], moments.total[inside], moments.cells)
-    statistic = t_statistic(log_ratio(compare(own, baseline, column, groups[inside] // 2)))
-    row = int(statistic.argmax())
+    halved = folded(own, groups[inside] // 2)
+    row = int(t_statistic(log_ratio(compare(halved, baseline, column))).argmax())
     one = moments._replace(cross=moments.cross[:, :, [row]], total=moments.total[:, [row]])
+    gram, cross = own.gram.sum(axis=0), own.cross.sum(axis=0)[:, [row]]
     others = np.flatnonzero(~inside)
     errors = []
     for picked in (baseline, np.append(baseline, column)):
-        fit = solve(one, picked, inside)
-        errors.append(
-            squared_error(
-                one.gram[others][:, picked][:, :, picked],
-                one.cross[others][:, picked],
-                one.total[others],
-                fit,
-            )[:, 0]
-        )
+        observations = int(inside.sum()) * moments.cells
+        fit = ridge_solution(gram[np.ix_(picked, picked)], cross[picked], observations)
+        errors.append(squared_error(one, picked, others, fit)[:, 0])
     return Half(row, others, errors[0], errors[1], one.total[others, 0])
 
 
@@ -99,6 +103,3 @@ def _mixed_shared(shared: Shared | None, picked: Indices) -> Shared | None:
         covariance=np.take_along_axis(shared.covariance, chosen[:, None], axis=1),
         total=np.take_along_axis(shared.total, chosen[:, None], axis=1),
     )
-
-
-__all__ = ["CrossEstimate", "cross_estimate", "undefined"]

@@ -8,8 +8,7 @@ from analysis.assembly import RIVAL_FAMILIES, S_INVERSE, Assembly
 from analysis.bootstrap import Intervals, ratio_intervals
 from analysis.design import Floats
 from analysis.flips import corrected_p, max_t_null, t_statistic
-from analysis.folds import held_out_error
-from analysis.moments import Moments
+from analysis.folds import Folded, held_out_error
 
 FAMILY_ORDER = (S_INVERSE, *RIVAL_FAMILIES)
 
@@ -31,19 +30,18 @@ class FamilyTest(NamedTuple):
     alone: Floats
 
 
-def family_tests(
-    moments: Moments, columns: Assembly, groups: np.ndarray, signs: Floats, counts: Floats
-) -> FamilyTest:
+def family_tests(data: Folded, columns: Assembly, signs: Floats, counts: Floats) -> FamilyTest:
     """Test every family against all the other families together."""
-    whole = held_out_error(moments, columns.family(*FAMILY_ORDER), groups)
+    whole = held_out_error(data, columns.family(*FAMILY_ORDER))
+    moments = data.moments
     ratios, uniques, alone = [], [], []
     total = moments.total.sum(axis=0)
     for family in FAMILY_ORDER:
         others = columns.family(*(name for name in FAMILY_ORDER if name != family))
-        without = held_out_error(moments, others, groups)
+        without = held_out_error(data, others)
         ratios.append(np.log(without) - np.log(whole))
         uniques.append(ratio_intervals(without - whole, moments.total - whole, counts))
-        single = held_out_error(moments, columns.families[family], groups)
+        single = held_out_error(data, columns.families[family])
         alone.append(1.0 - single.sum(axis=0) / total)
     stacked = np.stack(ratios, axis=-1)
     statistic = t_statistic(stacked)
@@ -57,7 +55,7 @@ def family_tests(
 
 
 def lead_over_rivals(
-    moments: Moments, columns: Assembly, hypothesis: int, groups: np.ndarray, counts: Floats
+    data: Folded, columns: Assembly, hypothesis: int, counts: Floats
 ) -> tuple[Floats, Floats]:
     """By how much the hypothesis alone beats the nearest rival family with all its columns.
 
@@ -65,11 +63,11 @@ def lead_over_rivals(
     variance. Returns the least lower bound (2.5th percentile, contexts resampled) over the
     families, (R,), and the index of that family in RIVAL_FAMILIES, (R,).
     """
-    single = held_out_error(moments, [hypothesis], groups)
-    total = moments.total.sum(axis=0)
+    single = held_out_error(data, [hypothesis])
+    total = data.moments.total.sum(axis=0)
     lower = []
     for family in RIVAL_FAMILIES:
-        lead = held_out_error(moments, columns.families[family], groups) - single
+        lead = held_out_error(data, columns.families[family]) - single
         lower.append(np.percentile(counts @ lead, 2.5, axis=0) / total)
     bounds = np.stack(lower)
     return bounds.min(axis=0), bounds.argmin(axis=0)

@@ -15,6 +15,23 @@ FLOOR = 1e-12
 Indices = NDArray[np.int64]
 
 
+class Folded(NamedTuple):
+    """Moments with a fold for each context, and their sums within each fold.
+
+    groups: (C,); gram: (F, K, K); cross: (F, K, R).
+    """
+
+    moments: Moments
+    groups: Indices
+    gram: Floats
+    cross: Floats
+
+    @property
+    def folds(self) -> int:
+        """Number of folds."""
+        return len(self.gram)
+
+
 class Comparison(NamedTuple):
     """Held-out errors of a baseline M0 and of M1 = M0 + one column, per context.
 
@@ -33,66 +50,70 @@ def assign_folds(contexts: int, folds: int, *, rng: np.random.Generator) -> Indi
     return rng.permutation(np.arange(contexts) % min(folds, contexts)).astype(np.int64)
 
 
-def ridge_matrix(gram: Floats, contexts: int, cells: int) -> Floats:
-    """Summed products of unit-sd columns plus 1e-6 of a column's own sum of squares."""
-    return np.asarray(gram + RIDGE * max(contexts, 1) * cells * np.eye(gram.shape[-1]))
+def folded(moments: Moments, groups: Indices) -> Folded:
+    """Sum the products of each fold once, for all fits that leave it out."""
+    folds = range(int(groups.max()) + 1)
+    return Folded(
+        moments,
+        groups,
+        np.stack([moments.gram[groups == fold].sum(axis=0) for fold in folds]),
+        np.stack([moments.cross[groups == fold].sum(axis=0) for fold in folds]),
+    )
 
 
-def squared_error(gram: Floats, cross: Floats, total: Floats, coefficients: Floats) -> Floats:
-    """Error of row fits (K, R) in each context, (C, R), from the products alone."""
-    fitted = np.einsum("kr,ckr->cr", coefficients, cross)
-    square = np.einsum("kr,ckr->cr", coefficients, gram @ coefficients)
-    return np.asarray(np.maximum(total - 2.0 * fitted + square, FLOOR * total))
+def ridge_solution(gram: Floats, cross: Floats, observations: int) -> Floats:
+    """Coefficients (K, R) of unit-sd columns, ridge 1e-6 of a column's own sum of squares."""
+    penalty = RIDGE * max(observations, 1)
+    return np.asarray(np.linalg.solve(gram + penalty * np.eye(len(gram)), cross))
 
 
-def solve(moments: Moments, columns: Indices, chosen: NDArray[np.bool_] | Indices) -> Floats:
-    """Ridge coefficients (K, R) of the columns, fitted to the chosen contexts."""
-    gram = moments.gram[chosen][:, columns][:, :, columns].sum(axis=0)
-    cross = moments.cross[chosen][:, columns].sum(axis=0)
-    contexts = moments.gram[chosen].shape[0]
-    return np.asarray(np.linalg.solve(ridge_matrix(gram, contexts, moments.cells), cross))
+def fit_without(data: Folded, columns: Indices, fold: int) -> Floats:
+    """Coefficients (K, R) of the columns, fitted to all folds but one."""
+    gram = data.gram.sum(axis=0) - data.gram[fold]
+    cross = data.cross[:, columns].sum(axis=0) - data.cross[fold][columns]
+    contexts = int((data.groups != fold).sum())
+    return ridge_solution(gram[np.ix_(columns, columns)], cross, contexts * data.moments.cells)
 
 
-def held_out_error(moments: Moments, columns: Sequence[int] | Indices, folds: Indices) -> Floats:
+def squared_error(
+    moments: Moments, columns: Indices, contexts: Indices | NDArray[np.bool_], fit: Floats
+) -> Floats:
+    """Error of the fits (K, R) in each of the contexts, (contexts, R), from the products alone."""
+    cross = moments.cross[contexts][:, columns]
+    gram = moments.gram[contexts][:, columns][:, :, columns]
+    total = moments.total[contexts]
+    error = total - np.einsum("kr,ckr->cr", fit, 2.0 * cross - gram @ fit)
+    return np.asarray(np.maximum(error, FLOOR * total))
+
+
+def held_out_error(data: Folded, columns: Sequence[int] | Indices) -> Floats:
     """Squared error (C, R) of the columns, each context predicted by the folds without it."""
-    picked = np.asarray(columns, dtype=np.int64)
-    error = np.empty_like(moments.total)
-    for fold in range(folds.max() + 1):
-        inside = folds == fold
-        coefficients = solve(moments, picked, ~inside)
-        error[inside] = squared_error(
-            moments.gram[inside][:, picked][:, :, picked],
-            moments.cross[inside][:, picked],
-            moments.total[inside],
-            coefficients,
-        )
+    picked: Indices = np.asarray(columns, dtype=np.int64)
+    error = np.empty_like(data.moments.total)
+    for fold in range(data.folds):
+        inside = data.groups == fold
+        fit = fit_without(data, picked, fold)
+        error[inside] = squared_error(data.moments, picked, inside, fit)
     return error
 
 
-def compare(
-    moments: Moments, baseline: Sequence[int] | Indices, added: int, folds: Indices
-) -> Comparison:
+def compare(data: Folded, baseline: Indices, added: int) -> Comparison:
     """Held-out errors without and with one more column."""
-    base = np.asarray(baseline, dtype=np.int64)
-    full = np.append(base, added)
-    with_column = np.empty_like(moments.total)
-    coefficient = np.empty((folds.max() + 1, moments.total.shape[1]))
-    for fold in range(folds.max() + 1):
-        inside = folds == fold
-        fitted = solve(moments, full, ~inside)
-        coefficient[fold] = fitted[-1]
-        with_column[inside] = squared_error(
-            moments.gram[inside][:, full][:, :, full],
-            moments.cross[inside][:, full],
-            moments.total[inside],
-            fitted,
-        )
-    return Comparison(held_out_error(moments, base, folds), with_column, moments.total, coefficient)
+    full = np.append(baseline, added)
+    with_column = np.empty_like(data.moments.total)
+    coefficient = np.empty((data.folds, data.moments.total.shape[1]))
+    for fold in range(data.folds):
+        inside = data.groups == fold
+        fit = fit_without(data, full, fold)
+        coefficient[fold] = fit[-1]
+        with_column[inside] = squared_error(data.moments, full, inside, fit)
+    without = held_out_error(data, baseline)
+    return Comparison(without, with_column, data.moments.total, coefficient)
 
 
 def log_ratio(comparison: Comparison) -> Floats:
     """G (C, R) = log of error without over error with the column, held out; > 0 where it helps."""
-    return np.log(comparison.without) - np.log(comparison.with_column)
+    return np.asarray(np.log(comparison.without) - np.log(comparison.with_column))
 
 
 def unique_over_explained(without: Floats, with_column: Floats, total: Floats) -> Floats:

@@ -34,7 +34,8 @@ def inversion_index(
         weights = everything[start : start + BLOCK]
         left = np.tensordot(weights, gram, axes=1)
         left = left + RIDGE * contexts * moments.cells * np.eye(len(picked))
-        fitted = np.linalg.solve(left, np.tensordot(weights, cross, axes=1))[:, :2]
+        pick = np.linalg.solve(left, np.eye(len(picked))[:, :2]).swapaxes(1, 2)
+        fitted = pick @ np.tensordot(weights, cross, axes=1)
         strongest, weakest = fitted[:, 0] / sd[0], fitted[:, 1] / sd[-1]
         positive = strongest > 0
         ratio[start : start + BLOCK] = np.where(

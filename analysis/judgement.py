@@ -51,7 +51,7 @@ def stacked(parts: list[Intervals]) -> Intervals:
 def comparisons(study: Study) -> list[Comparison]:
     """The held-out comparison of every hypothesis."""
     return [
-        compare(study.moments, study.columns.against(h.family), int(column), study.groups)
+        compare(study.data, study.columns.against(h.family), int(column))
         for h, column in zip(study.hypotheses, study.columns.hypotheses, strict=True)
     ]
 
@@ -93,7 +93,7 @@ def judge(study: Study, pairs: PairsTest | None) -> Judged:
 
 
 def _alone(study: Study, column: int) -> Intervals:
-    error = held_out_error(study.moments, [column], study.groups)
+    error = held_out_error(study.data, [column])
     return ratio_intervals(study.moments.total - error, study.moments.total, study.counts)
 
 
@@ -103,9 +103,7 @@ def _leads(study: Study) -> tuple[Floats, Texts]:
     for h, column in enumerate(study.columns.hypotheses):
         if study.hypotheses[h].family != S_INVERSE:
             continue
-        lead[:, h], place = lead_over_rivals(
-            study.moments, study.columns, int(column), study.groups, study.counts
-        )
+        lead[:, h], place = lead_over_rivals(study.data, study.columns, int(column), study.counts)
         nearest[:, h] = np.array(RIVAL_FAMILIES)[place]
     return lead, nearest
 
@@ -181,9 +179,7 @@ def _effects(study: Study, h: int) -> tuple[tuple[int, int], Interval, Interval,
     nothing = Interval(np.nan, np.nan, np.nan)
     columns, column = study.columns, int(study.columns.hypotheses[h])
     against = columns.against(study.hypotheses[h].family)
-    crossed = cross_estimate(
-        study.moments, study.shared, against, column, study.groups, study.counts
-    )
+    crossed = cross_estimate(study.data, study.shared, against, column, study.counts)
     if crossed is None:
         return (-1, -1), nothing, nothing, nothing
     index = inversion_index(

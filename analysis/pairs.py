@@ -12,7 +12,7 @@ from analysis.centring import double_centred
 from analysis.content_columns import kernel_columns, scaled_columns
 from analysis.design import ContextArrays, Floats
 from analysis.flips import corrected_p, flip_signs, max_t_null, t_statistic
-from analysis.folds import assign_folds, compare, log_ratio
+from analysis.folds import assign_folds, compare, folded, log_ratio
 from analysis.moments import row_moments
 
 LEVEL = 0.05
@@ -72,7 +72,8 @@ def pairs_test(
     seen = row_moments(np.where(unmoved[:, None], 0.0, difference), columns)
     groups = assign_folds(len(difference), folds, rng=rng)
     base = len(change) - len(hypotheses)
-    compared = [compare(seen.moments, np.arange(base), k, groups) for k in range(base, len(change))]
+    data = folded(seen.moments, groups)
+    compared = [compare(data, np.arange(base), k) for k in range(base, len(change))]
     ratios = np.stack([log_ratio(one) for one in compared], axis=-1)
     statistic = t_statistic(ratios)
     p = corrected_p(statistic, max_t_null(ratios, flip_signs(len(ratios), flips, rng=rng)))

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from analysis.bootstrap import Intervals, percentile_intervals, ratio_intervals, safe_ratio
 from analysis.centring import double_centred
 from analysis.design import Floats
-from analysis.folds import Indices, ridge_matrix
+from analysis.folds import Indices, ridge_solution
 from analysis.moments import Moments
 
 
@@ -68,10 +68,11 @@ def shared_moments(
 def unique_weights(moments: Moments, baseline: Indices, column: int) -> Floats:
     """The combination (K,) of columns that is the column less what the baseline predicts of it."""
     gram = moments.gram.sum(axis=0)
-    contexts = len(moments.gram)
-    left = ridge_matrix(gram[np.ix_(baseline, baseline)], contexts, moments.cells)
+    observations = len(moments.gram) * moments.cells
     weights = np.zeros(len(gram))
-    weights[baseline] = -np.linalg.solve(left, gram[baseline, column])
+    weights[baseline] = -ridge_solution(
+        gram[np.ix_(baseline, baseline)], gram[baseline, column], observations
+    )
     weights[column] = 1.0
     return weights
 

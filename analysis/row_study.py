@@ -11,7 +11,7 @@ from analysis.bank import Hypothesis
 from analysis.bootstrap import Intervals, resampled_counts
 from analysis.design import ContextArrays, Floats
 from analysis.flips import flip_signs
-from analysis.folds import Indices, assign_folds
+from analysis.folds import Folded, Indices, assign_folds, folded
 from analysis.moments import Moments, Rows, row_moments
 from analysis.reproducible import Replicate, Shared, shared_moments
 
@@ -27,14 +27,15 @@ class Settings(NamedTuple):
 class Study(NamedTuple):
     """One set of rows and contexts, prepared.
 
-    groups: (C,), the fold of each context. signs: (B, C). counts: (resamples, C).
+    data: products of the tested rows, with the fold of each context.
+    signs: (B, C). counts: (resamples, C).
     shared and shared_counts: the products with the replicate, None where there is none.
     """
 
     hypotheses: list[Hypothesis]
     columns: Assembly
     rows: Rows
-    groups: Indices
+    data: Folded
     signs: Floats
     counts: Floats
     shared: Shared | None
@@ -44,6 +45,11 @@ class Study(NamedTuple):
     def moments(self) -> Moments:
         """Products of the tested rows."""
         return self.rows.moments
+
+    @property
+    def groups(self) -> Indices:
+        """The fold of each context, (C,)."""
+        return self.data.groups
 
     def wide(self, values: NDArray[np.generic], empty: float = np.nan) -> Floats:
         """Values (tested rows, ...) at the places of all rows."""
@@ -76,7 +82,7 @@ def prepare(
     if replicate is not None and replicate.valid.any():
         shared = shared_moments(scores, replicate, columns.values, rows.tested, rows.scale)
         again = resampled_counts(int(replicate.valid.sum()), settings.resamples, rng=rng)
-    return Study(kinds, columns, rows, groups, signs, counts, shared, again)
+    return Study(kinds, columns, rows, folded(rows.moments, groups), signs, counts, shared, again)
 
 
 def checked_scores(scores: NDArray[np.floating], contexts: ContextArrays) -> None:

@@ -12,6 +12,7 @@ from analysis.bootstrap import undefined
 from analysis.design import ContextArrays
 from analysis.families import FamilyTest, family_tests
 from analysis.flips import critical_value
+from analysis.folds import folded
 from analysis.judgement import Judged, choose, index_of_rows, judge, reproducible_shares, texts
 from analysis.pairs import Pairs, PairsTest, pairs_test
 from analysis.reproducible import Replicate, reproducible_share
@@ -63,7 +64,7 @@ def row_test(
 
 def _design(study: Study, judged: Judged) -> DesignGate:
     columns = study.columns
-    reached = attainable(study.moments, columns.baseline, columns.ols, study.groups, study.counts)
+    reached = attainable(study.data, columns.baseline, columns.ols, study.counts)
     inverse = [h for h, one in enumerate(study.hypotheses) if one.family == "inverse"]
     found = judged.contains[:, inverse].any(axis=1)
     rest = study.moments._replace(
@@ -72,7 +73,7 @@ def _design(study: Study, judged: Judged) -> DesignGate:
     power: tuple[tuple[float, float], ...] = ()
     if rest.total.shape[1]:
         critical = critical_value(judged.null, LEVEL)
-        power = found_by_share(rest, columns.baseline, columns.ols, study.groups, critical)
+        power = found_by_share(folded(rest, study.groups), columns.baseline, columns.ols, critical)
     return DesignGate(
         attainable=reached,
         identifies=bool(reached.estimate >= LEAST_ATTAINABLE),
@@ -141,7 +142,7 @@ def _wide_texts(study: Study, judged: Judged) -> NDArray[np.str_]:
 
 
 def _families(study: Study) -> FamilyTest:
-    found = family_tests(study.moments, study.columns, study.groups, study.signs, study.counts)
+    found = family_tests(study.data, study.columns, study.signs, study.counts)
     return FamilyTest(
         found.families,
         study.wide(found.t),

@@ -7,7 +7,15 @@ import numpy as np
 from analysis.bootstrap import Intervals, ratio_intervals
 from analysis.design import Floats
 from analysis.flips import t_statistic
-from analysis.folds import FLOOR, Indices, compare, solve, unique_over_explained
+from analysis.folds import (
+    FLOOR,
+    Folded,
+    Indices,
+    compare,
+    fit_without,
+    folded,
+    unique_over_explained,
+)
 from analysis.inference import Interval
 from analysis.moments import Moments
 
@@ -55,34 +63,31 @@ def as_row(moments: Moments, column: int) -> Moments:
     )
 
 
-def attainable(
-    moments: Moments, baseline: Indices, column: int, groups: Indices, counts: Floats
-) -> Interval:
+def attainable(data: Folded, baseline: Indices, column: int, counts: Floats) -> Interval:
     """Unique over explained that a planted row without noise reaches."""
-    one = compare(as_row(moments, column), baseline, column, groups)
+    one = compare(folded(as_row(data.moments, column), data.groups), baseline, column)
     found: Intervals = ratio_intervals(
         one.without - one.with_column, one.total - one.with_column, counts
     )
     return found.at(0)
 
 
-def residual_products(
-    moments: Moments, columns: Indices, planted: int, groups: Indices
-) -> Products:
+def residual_products(data: Folded, columns: Indices, planted: int) -> Products:
     """Residuals of every row and of the planted row under the same held-out fits.
 
     The fits are linear in the row, so a row with any amount of the planted one in it needs no
     new fit.
     """
+    moments = data.moments
     row = as_row(moments, planted)
+    planted_data = folded(row, data.groups)
     own, crossed = np.empty_like(moments.total), np.empty_like(moments.total)
     alone = np.empty_like(row.total)
-    folds = int(groups.max()) + 1
-    last = np.empty((folds, moments.total.shape[1])), np.empty((folds, 1))
-    for fold in range(folds):
-        inside = groups == fold
-        fit = solve(moments, columns, ~inside)
-        planted_fit = solve(row, columns, ~inside)
+    last = np.empty((data.folds, moments.total.shape[1])), np.empty((data.folds, 1))
+    for fold in range(data.folds):
+        inside = data.groups == fold
+        fit = fit_without(data, columns, fold)
+        planted_fit = fit_without(planted_data, columns, fold)
         gram = moments.gram[inside][:, columns][:, :, columns]
         cross, planted_cross = moments.cross[inside][:, columns], row.cross[inside][:, columns]
         left = gram @ planted_fit
@@ -107,15 +112,16 @@ def _product(
 
 
 def found_by_share(
-    moments: Moments, baseline: Indices, column: int, groups: Indices, critical: float
+    data: Folded, baseline: Indices, column: int, critical: float
 ) -> tuple[tuple[float, float], ...]:
     """(share, part of the rows found) when the column's row is added to real rows.
 
     A row counts as found where all three conditions of "contains" hold; critical: the least t
     whose corrected p is .05 in the test of the real rows.
     """
-    without = residual_products(moments, baseline, column, groups)
-    with_column = residual_products(moments, np.append(baseline, column), column, groups)
+    moments = data.moments
+    without = residual_products(data, baseline, column)
+    with_column = residual_products(data, np.append(baseline, column), column)
     spread = np.sqrt(moments.gram[:, column, column].sum() / moments.total.sum(axis=0))
     power = []
     for share in SHARES:
