@@ -73,10 +73,14 @@ def agreement(
 
 
 def within_variance(contexts: ContextArrays, units: Units) -> Floats:
-    """Mean over a unit's contexts of the variance of the examples' y, (units,)."""
+    """Mean over a unit's contexts of the variance of the examples' y, (units,).
+
+    Exactly 0 where all y of a context are one number.
+    """
     if contexts.y.shape[1] < 2:
         return np.zeros(units.size)
-    return units.mean(contexts.y.var(axis=1, ddof=1)[:, None])
+    varies = np.ptp(contexts.y, axis=1) > 0
+    return units.mean(np.where(varies, contexts.y.var(axis=1, ddof=1), 0.0)[:, None])
 
 
 def same_as(predictions: Sequence[Floats], hypotheses: Sequence[Hypothesis]) -> list[str]:

@@ -106,12 +106,15 @@ def checked_rows(name: str, values: object, contexts: ContextArrays) -> Floats:
 def checked(name: str, values: object, shape: tuple[int, ...]) -> Floats:
     """`values` as a float64 array, refused unless it has `shape` and is finite."""
     try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        came = np.asarray(values)
+    except ValueError:  # rows of unequal length
+        came = np.asarray(None)
+    if came.dtype.kind not in "fiub":
         raise ValueError(
             f"hypothesis {name!r}: needed an array of numbers of shape {shape}; "
             f"came {type(values).__name__}"
-        ) from error
+        )
+    array: Floats = came.astype(np.float64, copy=False)
     if array.shape != shape:
         axes = "(contexts, queries, examples)" if len(shape) == 3 else "(contexts, queries)"
         raise ValueError(

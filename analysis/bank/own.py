@@ -48,4 +48,11 @@ def own_hypothesis(
 
 def copied(contexts: ContextArrays) -> ContextArrays:
     """The same contexts in arrays of their own."""
-    return ContextArrays(*(array.copy() for array in contexts))
+    return ContextArrays(
+        x=contexts.x.copy(),
+        y=contexts.y.copy(),
+        queries=contexts.queries.copy(),
+        x_text=contexts.x_text.copy(),
+        query_text=contexts.query_text.copy(),
+        answers=contexts.answers.copy(),
+    )
