@@ -10,7 +10,7 @@ from analysis.moments import Moments
 BLOCK = 64
 
 
-def inversion_index(
+def inversion_intervals(
     moments: Moments, directions: Indices, nuisance: Indices, sd: Floats, counts: Floats
 ) -> Intervals:
     """Coefficient on the weakest eigen-direction of Sc over that on the strongest, (R,).

@@ -10,18 +10,16 @@ from analysis.assessable import LEVEL
 from analysis.bootstrap import Intervals, ratio_intervals, undefined
 from analysis.cross_estimates import cross_estimate
 from analysis.design import Floats, Texts
-from analysis.families import lead_over_rivals
+from analysis.families import LEAST_ALONE, lead_over_rivals
 from analysis.flips import corrected_p, max_t_null, t_statistic
 from analysis.folds import Comparison, compare, held_out_error, log_ratio
 from analysis.inference import Interval
-from analysis.inversion import inversion_index
+from analysis.inversion import inversion_intervals
 from analysis.pairs import PairsTest
 from analysis.reproducible import share_of_reproducible, unique_weights
 from analysis.row_result import NOT_ASSESSABLE, Chosen, verdict_on_row
 from analysis.row_study import Study
 from analysis.spike import LEAST_UNIQUE
-
-LEAST_ALONE = 0.01
 
 
 class Judged(NamedTuple):
@@ -111,7 +109,7 @@ def _leads(study: Study) -> tuple[Floats, Texts]:
 def index_of_rows(study: Study) -> Intervals:
     """The inversion index of every tested row."""
     columns = study.columns
-    return inversion_index(
+    return inversion_intervals(
         study.moments,
         columns.directions,
         columns.family("positional", "lexical"),
@@ -182,7 +180,7 @@ def _effects(study: Study, h: int) -> tuple[tuple[int, int], Interval, Interval,
     crossed = cross_estimate(study.data, study.shared, against, column, study.counts)
     if crossed is None:
         return (-1, -1), nothing, nothing, nothing
-    index = inversion_index(
+    index = inversion_intervals(
         crossed.moments,
         columns.directions,
         columns.family("positional", "lexical"),

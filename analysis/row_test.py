@@ -149,4 +149,6 @@ def _families(study: Study) -> FamilyTest:
         study.wide(found.p_corrected),
         study.wide_intervals(found.unique_over_explained),
         study.wide(found.alone),
+        study.wide(found.alone_t),
+        study.wide(found.alone_p),
     )
