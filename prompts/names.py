@@ -26,7 +26,7 @@ def safe_name(name: str) -> str:
     if plain == name and _stands_as_it_is(name, stem):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    kept = re.sub(r"\.{2,}", ".", plain).strip(".-")[: LONGEST - 14].strip(".-")
+    kept = re.sub(r"\.{2,}", ".", plain).strip(".-")[: LONGEST - 16].strip(".-")
     if not kept or kept.split(".")[0] in _RESERVED:
         kept = f"x-{kept}".strip(".-")
     return f"{kept}-{digest}"
