@@ -12,7 +12,13 @@ from analysis.cross_estimates import cross_estimate
 from analysis.design import Floats, Texts
 from analysis.families import LEAST_ALONE, lead_over_rivals
 from analysis.flips import corrected_p, max_t_null, t_statistic
-from analysis.folds import Comparison, compare, held_out_error, log_ratio
+from analysis.folds import (
+    Comparison,
+    compare,
+    held_out_error,
+    log_ratio,
+    unique_over_explained,
+)
 from analysis.inference import Interval
 from analysis.inversion import inversion_intervals
 from analysis.pairs import PairsTest
@@ -22,23 +28,36 @@ from analysis.row_study import Study
 from analysis.spike import LEAST_UNIQUE
 
 
-class Judged(NamedTuple):
-    """Statistics of the tested rows, (rows, hypotheses); coefficient is (folds, rows, hypotheses).
+class Contained(NamedTuple):
+    """The rule "contains" on the tested rows, (rows, hypotheses).
 
-    null: the largest t over rows and hypotheses under each sign vector.
+    null: the largest t over rows and hypotheses under each sign vector; coefficient: (folds,
+    rows, hypotheses).
     """
 
+    compared: list[Comparison]
     t: Floats
     p: Floats
     null: Floats
     coefficient: Floats
+    contains: NDArray[np.bool_]
+
+
+class Judged(NamedTuple):
+    """All rules on the tested rows, (rows, hypotheses)."""
+
+    contained: Contained
     unique: Intervals
     explained: Floats
     alone: Intervals
     lead: Floats
     nearest: Texts
-    contains: NDArray[np.bool_]
     follows: NDArray[np.bool_]
+
+    @property
+    def contains(self) -> NDArray[np.bool_]:
+        """The rule "contains"."""
+        return self.contained.contains
 
 
 def stacked(parts: list[Intervals]) -> Intervals:
@@ -54,39 +73,37 @@ def comparisons(study: Study) -> list[Comparison]:
     ]
 
 
-def judge(study: Study, pairs: PairsTest | None) -> Judged:
-    """Apply the rules "contains" and "follows" to every tested row."""
+def contained(study: Study) -> Contained:
+    """Corrected p at most .05, coefficient above 0 in every fold, unique over explained >= .1."""
     compared = comparisons(study)
     ratios = np.stack([log_ratio(one) for one in compared], axis=-1)
     t = t_statistic(ratios)
     null = max_t_null(ratios, study.signs)
     p = corrected_p(t, null)
     coefficient = np.stack([one.coefficient for one in compared], axis=-1)
+    sums = [[part.sum(axis=0) for part in one[:3]] for one in compared]
+    unique = np.stack([unique_over_explained(*one) for one in sums], axis=-1)
+    contains = (p <= LEVEL) & (coefficient > 0).all(axis=0) & (unique >= LEAST_UNIQUE)
+    return Contained(compared, t, p, null, coefficient, np.asarray(contains))
+
+
+def judge(study: Study, pairs: PairsTest | None) -> Judged:
+    """Apply the rules "contains" and "follows" to every tested row."""
+    found = contained(study)
     total = study.moments.total
     unique = stacked(
         [
             ratio_intervals(one.without - one.with_column, total - one.with_column, study.counts)
-            for one in compared
+            for one in found.compared
         ]
     )
-    explained = [1.0 - one.with_column.sum(axis=0) / total.sum(axis=0) for one in compared]
+    explained = [1.0 - one.with_column.sum(axis=0) / total.sum(axis=0) for one in found.compared]
     alone = stacked([_alone(study, int(column)) for column in study.columns.hypotheses])
     lead, nearest = _leads(study)
-    contains = (p <= LEVEL) & (coefficient > 0).all(axis=0) & (unique.estimate >= LEAST_UNIQUE)
-    agrees = np.zeros_like(contains) if pairs is None else pairs.agrees[study.rows.tested]
-    follows = contains & (lead > 0) & (alone.estimate > LEAST_ALONE) & agrees
+    agrees = np.zeros_like(found.contains) if pairs is None else pairs.agrees[study.rows.tested]
+    follows = found.contains & (lead > 0) & (alone.estimate > LEAST_ALONE) & agrees
     return Judged(
-        t,
-        p,
-        null,
-        coefficient,
-        unique,
-        np.stack(explained, axis=-1),
-        alone,
-        lead,
-        nearest,
-        contains,
-        follows,
+        found, unique, np.stack(explained, axis=-1), alone, lead, nearest, np.asarray(follows)
     )
 
 
@@ -158,7 +175,7 @@ def choose(study: Study, judged: Judged, *, reason: str, gate: bool) -> tuple[Ch
             none = Chosen(hypothesis.name, -1, (-1, -1), nothing, nothing, nothing, NOT_ASSESSABLE)
             found.append(none)
             continue
-        best = int(judged.t[:, h].argmax())
+        best = int(judged.contained.t[:, h].argmax())
         rows, unique, share, index = _effects(study, h)
         says = reason or verdict_on_row(
             name=hypothesis.name,

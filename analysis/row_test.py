@@ -72,7 +72,7 @@ def _design(study: Study, judged: Judged) -> DesignGate:
     )
     power: tuple[tuple[float, float], ...] = ()
     if rest.total.shape[1]:
-        critical = critical_value(judged.null, LEVEL)
+        critical = critical_value(judged.contained.null, LEVEL)
         power = found_by_share(folded(rest, study.groups), columns.baseline, columns.ols, critical)
     return DesignGate(
         attainable=reached,
@@ -96,7 +96,7 @@ def _result(
     why = not_assessable(count, queries, examples, features)
     reason = NOT_ASSESSABLE if why else ""
     index = index_of_rows(study)
-    rows = study.rows
+    rows, coefficient = study.rows, judged.contained.coefficient
     status = np.where(rows.outside, "outside", np.where(rows.blind, "blind", "tested"))
     return RowTest(
         hypotheses=tuple(h.name for h in study.hypotheses),
@@ -109,10 +109,10 @@ def _result(
         folds=int(study.groups.max()) + 1,
         flips=flips,
         status=status,
-        t=study.wide(judged.t),
-        p_corrected=study.wide(judged.p),
-        coefficient=np.stack([study.wide(fold) for fold in judged.coefficient]),
-        positive_in_folds=study.wide((judged.coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
+        t=study.wide(judged.contained.t),
+        p_corrected=study.wide(judged.contained.p),
+        coefficient=np.stack([study.wide(fold) for fold in coefficient]),
+        positive_in_folds=study.wide((coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
         unique_over_explained=study.wide_intervals(judged.unique),
         explained=study.wide(judged.explained),
         alone=study.wide_intervals(judged.alone),

@@ -156,14 +156,33 @@ def _one_rank(j: int) -> Build:
     return build
 
 
-def spectral() -> dict[str, Build]:
-    """One direction of the context, and softmaxes of dot products."""
+BANKED = (
+    "pcr(1)",
+    "gd(1)",
+    "gd_per_context(1)",
+    "newton(1)",
+    "newton(4)",
+    "diagonal",
+    "gd_metric(pooled)",
+    "momentum(0.8)",
+    "online_gd(0.1)",
+    "online_gd(0.5)",
+    "online_gd(0.9)",
+    "delta_rule(0.3)",
+    "delta_rule(1)",
+    "delta_rule_unit(0.3)",
+    "delta_rule_unit(1)",
+    "gated_delta(0.9,0.3)",
+    "gated_delta(0.9,1)",
+    "channel_gated_delta(0.99,0.8,0.3)",
+    "kernel_ridge(1,1)",
+    "local_linear(1/3,0.01)",
+)
+
+
+def softmaxes() -> dict[str, Build]:
+    """Softmaxes of dot products, distances and cosines."""
     return {
-        "PCR(1)": banked("pcr(1)"),
-        "GD(1)": banked("gd(1)"),
-        "GD(1), own step": banked("gd_per_context(1)"),
-        "Newton(1)": banked("newton(1)"),
-        "Newton(3)": banked("newton(3)"),
         "softmaxed dot, 0.5 sd": softmaxed(lambda s: s.dot, 0.5),
         "softmaxed dot, 1 sd": softmaxed(lambda s: s.dot, 1.0),
         "softmaxed dot, 3 sd": softmaxed(lambda s: s.dot, 3.0),

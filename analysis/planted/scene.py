@@ -69,12 +69,14 @@ Build = Callable[[Scene], Floats]
 class Head(NamedTuple):
     """A simulated head: its row before noise, (C, M, N), and the group it is listed in.
 
-    group: "in M0*", "outside M0*" or "inverse".
+    group: "in M0*", "outside M0*" or "inverse". banked: the hypothesis of the bank that it is, if
+    it is one: then the inversion index of its row says whether it counts as S^-1.
     """
 
     name: str
     group: str
     build: Build
+    banked: str = ""
 
 
 def unit_rows(head: Head, scene: Scene) -> Floats:
