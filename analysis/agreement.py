@@ -41,7 +41,7 @@ def agreement(
     *,
     blocks: Sequence[int] | None = None,
 ) -> tuple[Agreement, ...]:
-    """Every hypothesis beside the model's answers, nearest first; t intervals over units.
+    """Every hypothesis beside the model's answers, nearest first; intervals over units.
 
     targets: (C, M), the queries' own y. Where no answer could be read all figures are NaN and the
     order is that of `hypotheses`.

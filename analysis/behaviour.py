@@ -59,7 +59,8 @@ def behaviour(
     targets: (C, M), the queries' own y in codec coordinates. blocks: the resampled unit of each
     context where contexts are not independent, `unit` its name. printed_size: what one codec
     unit of y is in printed numbers; the sentence speaks in those, all arrays in codec units.
-    The gate and every paired comparison use Student's t over units; errors are absolute errors.
+    The gate and every paired comparison are of absolute errors, with skewness-corrected t
+    intervals over units (`analysis.inference.around`).
     """
     errors = held_out_errors(contexts, targets, blocks=blocks)
     lines = agreement(contexts, targets, tuple(hypotheses), blocks=blocks)

@@ -23,10 +23,7 @@ UNDEFINED = Interval(math.nan, math.nan, math.nan)
 
 
 def mean_interval(values: Floats) -> Interval:
-    """The mean of one number a unit with Student's t interval; NaN numbers are left out.
-
-    The interval is NaN with fewer than two units.
-    """
+    """The mean of one number a unit with its interval (see `around`); NaN numbers are left out."""
     known = values[np.isfinite(values)]
     if len(known) == 0:
         return UNDEFINED
@@ -34,7 +31,7 @@ def mean_interval(values: Floats) -> Interval:
 
 
 def ratio_interval(numerators: Floats, denominators: Floats) -> Interval:
-    """Mean numerator over mean denominator with a t interval of its linearisation over units.
+    """Mean numerator over mean denominator, its interval (see `around`) by linearisation.
 
     One numerator and one denominator a unit; a unit with a NaN in either is left out. NaN where
     the mean denominator is not above 0.
@@ -48,12 +45,42 @@ def ratio_interval(numerators: Floats, denominators: Floats) -> Interval:
 
 
 def around(estimate: float, spread: Floats) -> Interval:
-    """The estimate with the t interval of a mean of numbers that vary like `spread`."""
-    if len(spread) < 2:
+    """The estimate with the interval of a mean of numbers that vary like `spread`, one a unit.
+
+    Student's t corrected for skewness by Hall's cubic transformation (Hall 1992, J. R. Statist.
+    Soc. B 54; the plain t of two units). NaN with fewer than two units, of no width where all are
+    equal.
+    """
+    units = len(spread)
+    if units < 2:
         return Interval(estimate, math.nan, math.nan)
-    error = float(spread.std(ddof=1)) / math.sqrt(len(spread))
-    half = float(stats.t.ppf(0.5 + LEVEL / 2, len(spread) - 1)) * error
-    return Interval(estimate, estimate - half, estimate + half)
+    deviations = spread - spread.mean()
+    sd = math.sqrt(float((deviations**2).sum()) / (units - 1))
+    if sd == 0:
+        return Interval(estimate, estimate, estimate)
+    skewness = sample_skewness(deviations)
+    quantile = float(stats.t.ppf(0.5 + LEVEL / 2, units - 1))
+    low, high = (untransformed(side * quantile, skewness, units) for side in (1, -1))
+    error = sd / math.sqrt(units)
+    return Interval(estimate, estimate - error * low, estimate - error * high)
+
+
+def sample_skewness(deviations: Floats) -> float:
+    """Bias-adjusted skewness of deviations from their mean; 0 of two units."""
+    units = len(deviations)
+    if units < 3:
+        return 0.0
+    crude = float((deviations**3).mean()) / math.pow(float((deviations**2).mean()), 1.5)
+    return crude * math.sqrt(units * (units - 1)) / (units - 2)
+
+
+def untransformed(quantile: float, skewness: float, units: int) -> float:
+    """The t statistic whose skewness-removing transform is `quantile` (Hall 1992, T_2)."""
+    a = skewness / 3
+    if abs(a) < 1e-9:
+        return quantile
+    root = math.sqrt(units)
+    return root / a * (math.cbrt(1 + 3 * a * (quantile / root - skewness / (6 * units))) - 1)
 
 
 def proportion_interval(successes: int, trials: int) -> Interval:
