@@ -34,10 +34,15 @@ def resampled_counts(contexts: int, resamples: int, *, rng: np.random.Generator)
 
 
 def percentile_intervals(estimate: Floats, draws: Floats) -> Intervals:
-    """The estimate with percentiles of its resamples (B, ...); NaN if any resample is undefined."""
+    """The estimate with percentiles of its resamples (B, ...); NaN if any resample is undefined.
+
+    Where the percentiles leave the estimate out (it sits at the edge of what is possible), the
+    interval is widened to it.
+    """
     low, high = np.percentile(draws, LEVELS, axis=0)
     known = np.isfinite(estimate) & np.isfinite(low) & np.isfinite(high)
-    return Intervals(*(np.where(known, part, np.nan) for part in (estimate, low, high)))
+    bounds = (estimate, np.minimum(low, estimate), np.maximum(high, estimate))
+    return Intervals(*(np.where(known, part, np.nan) for part in bounds))
 
 
 def ratio_intervals(numerator: Floats, denominator: Floats, counts: Floats) -> Intervals:
