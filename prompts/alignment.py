@@ -1,7 +1,6 @@
 """Which tokens a prompt's numbers are cut into, with the checks that make them comparable."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +20,10 @@ class Site(NamedTuple):
     pieces: Pieces
     where: str
 
-    def example_start(self, example: int) -> int:
-        """The character at which an example starts, or the query where -1."""
-        if example == -1:
-            return self.prompt.query_start
-        ends = [s.end for s in self.prompt.spans if s.kind == "separator"]
-        return ends[example - 1] if example else 0
+    @property
+    def example_starts(self) -> list[int]:
+        """The character at which each example starts, and the query last."""
+        return [0, *(s.end for s in self.prompt.spans if s.kind == "separator")]
 
     def place(self, span: Span) -> str:
         """Where a number is: context, query, example and feature."""
@@ -37,7 +34,7 @@ class Site(NamedTuple):
     def fused(self, span: Span, edge: str, character: int) -> Refusal:
         """The refusal of a number that shares a piece with its neighbours."""
         text, pieces = self.pieces.text, self.pieces
-        origin = self.example_start(span.example)
+        origin = self.example_starts[span.example]
         stop = span.end
         while stop < len(text) and not text[stop].isspace():
             stop += 1
@@ -48,40 +45,41 @@ class Site(NamedTuple):
         return Refusal(
             f"in `{_shown(text[origin:stop])}` {what} `{_shown(text[span.start : span.end])}` "
             f"(characters {span.start - origin}-{span.end - origin}) {edge} inside piece "
-            f"`{_shown(text[start:end])}` ({start - origin}-{end - origin})",
+            f"`{_shown(pieces.piece(token))}` ({start - origin}-{end - origin})",
             where=self.place(span),
         )
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """Token positions of each example's parts, (N, K) each, counted without a leading BOS."""
+def align(sites: Sequence[Site], *, blank: bool) -> dict[str, Integers]:
+    """Token positions of each example's parts, (N, K) each, in prompts of one context.
 
-    parts: Mapping[str, Integers]
-
-
-def align(site: Site, *, blank: bool) -> Aligned:
-    """The tokens of all numbers and separators of a prompt.
-
-    With `blank`, a blank before a number belongs to it even as a token of its own (a negative
-    number's sign would take it). Refuses numbers that share a piece with their neighbours, and
-    numbers of one feature (the query's included), y or separators of unequal token counts.
+    The sites' texts and tokens are equal up to their queries. With `blank`, a blank before a
+    number belongs to it even as a token of its own (a negative number's sign would take it).
+    Refuses numbers that share a piece with their neighbours, and numbers of one feature (the
+    queries' included), y or separators of unequal token counts.
     """
-    found = {span: _tokens(site, span, blank) for span in site.prompt.spans}
-    _check_counts(site, found)
-    examples = sorted({span.example for span in found} - {-1})
-    rows: dict[str, list[list[int]]] = {"x": [], "y": [], "separator": [], "all": []}
-    for example in examples:
-        own = {span: tokens for span, tokens in found.items() if span.example == example}
-        for kind in ("x", "y", "separator"):
-            rows[kind].append([t for s, tokens in own.items() if s.kind == kind for t in tokens])
-        first = site.pieces.covering(site.example_start(example))
-        assert first is not None
-        rows["all"].append(list(range(first, rows["separator"][-1][-1] + 1)))
+    first = sites[0]
+    found = {span: _tokens(first, span, blank) for span in first.prompt.spans}
+    _check_counts(first, found)
+    for site in sites[1:]:
+        own = {s: _tokens(site, s, blank) for s in site.prompt.spans if s.example == -1}
+        examples = {s: tokens for s, tokens in found.items() if s.example == 0}
+        _check_counts(site, examples | own)
+    starts = first.example_starts[:-1]
+    rows: dict[str, list[list[int]]] = {
+        kind: [[] for _ in starts] for kind in ("x", "y", "separator", "all")
+    }
+    for span, tokens in found.items():
+        if span.example != -1:
+            rows[span.kind][span.example].extend(tokens)
+    for example, start in enumerate(starts):
+        begin = first.pieces.covering(start)
+        assert begin is not None
+        rows["all"][example] = list(range(begin, rows["separator"][example][-1] + 1))
     whole = [len(row) for row in rows["all"]]
     if len(set(whole)) > 1:
-        raise Refusal(f"the examples have unequal token counts: {whole}", where=site.where)
-    return Aligned({part: np.array(positions, np.int64) for part, positions in rows.items()})
+        raise Refusal(f"the examples have unequal token counts: {whole}", where=first.where)
+    return {part: np.array(positions, np.int64) for part, positions in rows.items()}
 
 
 def answer_positions(site: Site, back: int) -> Integers:
@@ -167,7 +165,7 @@ def _check_counts(site: Site, found: Mapping[Span, range]) -> None:
 
 def _counted(site: Site, span: Span, tokens: range) -> str:
     pieces = site.pieces
-    cut = " ".join(f"`{_shown(pieces.text[pieces.starts[t] : pieces.ends[t]])}`" for t in tokens)
+    cut = " ".join(f"`{_shown(pieces.piece(t))}`" for t in tokens)
     return f"`{_shown(pieces.text[span.start : span.end])}` is {len(tokens)} ({cut})"
 
 

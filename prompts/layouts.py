@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import Formatter
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from prompts.contexts import Context
+from prompts.contexts import Context, Floats
 from prompts.numerals import Codec
 from prompts.refusal import Refusal, unknown_name
 
@@ -193,27 +193,57 @@ def render(
 
     Refuses a number that does not fit the codec, naming it and its place.
     """
+    one = replace(context, queries=context.queries[query : query + 1])
+    return render_all(
+        one, layout=layout, codec=codec, feature_names=feature_names, target_name=target_name
+    )[0]
+
+
+def render_all(
+    context: Context,
+    *,
+    layout: Layout,
+    codec: Codec,
+    feature_names: Sequence[str],
+    target_name: str,
+) -> list[Prompt]:
+    """The prompts of all queries of a context, in order; see `render`."""
     fields, separator = layout.fields(feature_names, target_name)
-    text, spans = "", list[Span]()
-
-    def put(kind: Kind, example: int, feature: int, piece: str) -> None:
-        nonlocal text
-        spans.append(Span(kind, example, feature, len(text), len(text) + len(piece)))
-        text += piece
-
+    shared = _Text("", [], codec, (*feature_names, "y"))
     for example, (x, y) in enumerate(zip(context.x, context.y, strict=True)):
+        shared.put_numbers(fields, example, [*x, y])
+        shared.put("separator", example, -1, separator)
+    prompts = []
+    for x in context.queries:
+        whole = replace(shared, spans=list(shared.spans))
+        whole.put_numbers(fields[:-1], -1, x)
+        text = whole.text + fields[-1].before
+        prompts.append(Prompt(text, tuple(whole.spans), len(shared.text)))
+    return prompts
+
+
+@dataclass
+class _Text:
+    """A prompt that grows; `columns` are the names of the features, then y."""
+
+    text: str
+    spans: list[Span]
+    codec: Codec
+    columns: Sequence[str]
+
+    def put(self, kind: Kind, example: int, feature: int, piece: str) -> None:
+        start = len(self.text)
+        self.spans.append(Span(kind, example, feature, start, start + len(piece)))
+        self.text += piece
+
+    def put_numbers(
+        self, fields: Sequence[Field], example: int, numbers: Sequence[float] | Floats
+    ) -> None:
         for before, feature in fields:
-            text += before
-            number = y if feature == -1 else x[feature]
-            place = f"example {example + 1}, {'y' if feature == -1 else feature_names[feature]}"
-            put("y" if feature == -1 else "x", example, feature, _numeral(codec, number, place))
-        put("separator", example, -1, separator)
-    query_start = len(text)
-    for before, feature in fields[:-1]:
-        text += before
-        place = f"query {query + 1}, {feature_names[feature]}"
-        put("x", -1, feature, _numeral(codec, context.queries[query][feature], place))
-    return Prompt(text + fields[-1].before, tuple(spans), query_start)
+            self.text += before
+            row = "the query" if example == -1 else f"example {example + 1}"
+            numeral = _numeral(self.codec, numbers[feature], f"{row}, {self.columns[feature]}")
+            self.put("y" if feature == -1 else "x", example, feature, numeral)
 
 
 def _numeral(codec: Codec, number: float, place: str) -> str:

@@ -1,11 +1,15 @@
 """A tokenised text as pieces: what each token covers, by the tokenizer's character offsets."""
 
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from prompts.refusal import Refusal
+
+Integers = NDArray[np.int64]
 
 
 class Tokenizer(Protocol):
@@ -19,31 +23,32 @@ class Tokenizer(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pieces:
     """The tokens of a text; token t covers characters [starts[t], ends[t])."""
 
     text: str
-    ids: tuple[int, ...]
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-
-    def starting_at(self, character: int) -> int | None:
-        """The first token that covers text and starts at that character, or None."""
-        token = self.covering(character)
-        return token if token is not None and self.starts[token] == character else None
+    ids: Integers
+    starts: Integers
+    ends: Integers
 
     def covering(self, character: int) -> int | None:
         """The token that covers that character; None behind the text's end."""
-        token = bisect_right(self.ends, character)
+        token = int(self.ends.searchsorted(character, side="right"))
         return token if token < len(self.ends) else None
 
-    def ending_at(self, character: int) -> int | None:
-        """One past the last token that ends at that character, or None if a token covers it."""
+    def starting_at(self, character: int) -> int | None:
+        """The token that starts at that character, or None."""
         token = self.covering(character)
-        if token is None:
-            return len(self.ids)
-        return token if self.starts[token] == character else None
+        return token if token is not None and self.starts[token] == character else None
+
+    def ending_at(self, character: int) -> int | None:
+        """One past the last token that ends at that character, or None if a token crosses it."""
+        return self.starting_at(character) if character < len(self.text) else len(self.ids)
+
+    def piece(self, token: int) -> str:
+        """The text that a token covers."""
+        return self.text[self.starts[token] : self.ends[token]]
 
 
 def cut(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
@@ -52,40 +57,43 @@ def cut(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Pieces]:
     Refuses a tokenizer that gives no character offsets, or offsets that do not cover the text.
     """
     try:
-        encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
+        encoded = tokenizer(
+            list(texts),
+            add_special_tokens=False,
+            return_offsets_mapping=True,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )
     except NotImplementedError:
         encoded = {}
     if "offset_mapping" not in encoded:
         kind = type(tokenizer).__name__
         raise Refusal(f"a fast tokenizer that gives character offsets is needed; came {kind}")
-    special = frozenset(tokenizer.all_special_ids)
+    special = list(tokenizer.all_special_ids)
     rows = zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True)
     return [_pieces(text, ids, offsets, special) for text, ids, offsets in rows]
 
 
 def _pieces(
-    text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]], special: frozenset[int]
+    text: str, tokens: Sequence[int], offsets: Sequence[tuple[int, int]], special: Sequence[int]
 ) -> Pieces:
-    kept = [
-        (token, start, end)
-        for token, (start, end) in zip(ids, offsets, strict=True)
-        if end > start or token not in special
-    ]
+    ids, span = np.array(tokens, np.int64), np.array(offsets, np.int64).reshape(-1, 2)
+    kept = (span[:, 1] > span[:, 0]) | ~np.isin(ids, special)
+    ids, span = ids[kept], span[kept]
     # Some tokenizers leave blanks out of their offsets: a piece starts where the last one ended.
-    starts, end = [], 0
-    for token, start, piece_end in kept:
-        if piece_end < end or text[end:start].strip(" "):
+    ends = span[:, 1]
+    starts = np.concatenate([[0], ends])[: len(ends)]
+    for token in np.flatnonzero((span[:, 0] != starts) | (ends < starts)):
+        skipped = text[starts[token] : span[token, 0]]
+        if ends[token] < starts[token] or skipped.strip(" "):
             raise Refusal(
-                f"the tokenizer's character offsets skip or repeat text near character {end} "
-                f"(token {token} covers {start}-{piece_end})"
+                f"the tokenizer's character offsets skip or repeat text near character "
+                f"{starts[token]} (a token covers {span[token, 0]}-{ends[token]})"
             )
-        starts.append(end)
-        end = piece_end
-    if end != len(text):
-        raise Refusal(f"the tokenizer's offsets end at character {end} of {len(text)}")
-    return Pieces(
-        text, tuple(t for t, _, _ in kept), tuple(starts), tuple(end for _, _, end in kept)
-    )
+    if not len(ends) or ends[-1] != len(text):
+        last = ends[-1] if len(ends) else 0
+        raise Refusal(f"the tokenizer's offsets end at character {last} of {len(text)}")
+    return Pieces(text, ids, starts, ends)
 
 
 def leading_ids(tokenizer: Tokenizer, pieces: Pieces) -> tuple[int, ...]:
@@ -94,9 +102,9 @@ def leading_ids(tokenizer: Tokenizer, pieces: Pieces) -> tuple[int, ...]:
     Looked up in the ids, since attributes such as `add_bos_token` are wrong for some tokenizers.
     What it puts behind the text (an end mark) is left out.
     """
-    full = tuple(tokenizer(pieces.text, add_special_tokens=True)["input_ids"])
-    count = len(pieces.ids)
+    full = list(tokenizer(pieces.text, add_special_tokens=True)["input_ids"])
+    count, own = len(pieces.ids), pieces.ids.tolist()
     for lead in range(len(full) - count + 1):
-        if full[lead : lead + count] == pieces.ids:
-            return full[:lead]
+        if full[lead : lead + count] == own:
+            return tuple(full[:lead])
     raise Refusal("the tokenizer cuts a text differently with and without special tokens")

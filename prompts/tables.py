@@ -173,7 +173,7 @@ def _draw_rows(
         blocks = np.array_split(blocks[0], count // need)
         shared = (
             f"{contexts} contexts of {need} rows without common ones need {contexts * need:,} "
-            f"rows, there are {count:,}; {len(blocks)} disjoint blocks of rows are resampled"
+            f"rows, there are {count:,}; disjoint blocks of rows ({len(blocks)}) are resampled"
         )
     every, redrawn, poor = [], 0, 0
     for c in range(contexts):

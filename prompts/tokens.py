@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prompts.alignment import Site, align, answer_border, answer_positions
 from prompts.contexts import ContextSet
-from prompts.layouts import Layout, render
+from prompts.layouts import Layout, render_all
 from prompts.numerals import Codec
 from prompts.pieces import Pieces, Tokenizer, cut, leading_ids
 from prompts.refusal import Refusal
@@ -50,13 +50,12 @@ def tokenize_context(
     character offsets.
     """
     queries, answered = sites(contexts, index, tokenizer, layout)
-    for site in queries:
-        aligned = align(site, blank=contexts.codec.sign == "negative")
+    border = _shared_border(queries)
+    parts = align(queries, blank=contexts.codec.sign == "negative")
     back = answer_border([*queries, *answered])
     lead = _lead(tokenizer, queries[0].pieces, bos)
     ends = [_prompt_end(site, back) for site in queries]
     _check_same(queries[0], answered, back)
-    border = _shared_border(queries)
     if len({end - border for end in ends}) > 1:
         counts = [end - border for end in ends]
         where = f"context {index + 1}"
@@ -65,7 +64,7 @@ def tokenize_context(
     return TokenizedContext(
         prefix=np.array([*lead, *queries[0].pieces.ids[:border]], np.int64),
         suffixes=np.array(suffixes, np.int64),
-        parts={part: rows + len(lead) for part, rows in aligned.parts.items()},
+        parts={part: rows + len(lead) for part, rows in parts.items()},
         prefix_answers=answer_positions(queries[0], back) + len(lead) - 1,
         bos=lead[0] if lead else None,
     )
@@ -96,17 +95,13 @@ def sites(
     """The tokenised prompts of a context, each followed by its answer; and the first of them
     followed by every kind of answer that the codec can print."""
     context, codec = contexts.contexts[index], contexts.codec
-    prompts = [
-        render(
-            context,
-            query,
-            layout=layout,
-            codec=codec,
-            feature_names=contexts.feature_names,
-            target_name=contexts.target_name,
-        )
-        for query in range(len(context.queries))
-    ]
+    prompts = render_all(
+        context,
+        layout=layout,
+        codec=codec,
+        feature_names=contexts.feature_names,
+        target_name=contexts.target_name,
+    )
     follow = [*prompts, *[prompts[0]] * len(possible_answers(codec))]
     answers = [*(codec.text(y) for y in context.targets), *possible_answers(codec)]
     texts = [prompt.text + answer for prompt, answer in zip(follow, answers, strict=True)]
@@ -146,7 +141,7 @@ def _prompt_end(site: Site, back: int) -> int:
 def _check_same(first: Site, answered: Sequence[Site], back: int) -> None:
     end = _prompt_end(first, back)
     for site in answered:
-        if site.pieces.ids[: _prompt_end(site, back)] != first.pieces.ids[:end]:
+        if not np.array_equal(site.pieces.ids[: _prompt_end(site, back)], first.pieces.ids[:end]):
             answer = site.pieces.text[len(site.prompt.text) :]
             sentence = f"the prompt is cut differently when the answer {answer!r} follows it"
             raise Refusal(sentence, where=first.where)
@@ -154,9 +149,11 @@ def _check_same(first: Site, answered: Sequence[Site], back: int) -> None:
 
 def _shared_border(queries: Sequence[Site]) -> int:
     """How many tokens lie wholly before the query, the same for all queries of the context."""
+    first = queries[0].pieces
     borders = [site.pieces.covering(site.prompt.query_start) or 0 for site in queries]
     border = min(borders)
     for site in queries:
-        if site.pieces.ids[:border] != queries[0].pieces.ids[:border]:
+        same = np.array_equal(site.pieces.ids[:border], first.ids[:border])
+        if not same or not np.array_equal(site.pieces.ends[:border], first.ends[:border]):
             raise Refusal("the examples are cut differently before this query", where=site.where)
     return border

@@ -144,7 +144,7 @@ def test_a_template_uses_each_feature(layout: str) -> None:
     [
         ([[1.0, 12.5]], [0.0], [0.0, 0.0], "example 1, hot"),
         ([[1.0, 1.0]], [-12.5], [0.0, 0.0], "example 1, y"),
-        ([[1.0, 1.0]], [1.0], [12.5, 0.0], "query 1, cold"),
+        ([[1.0, 1.0]], [1.0], [12.5, 0.0], "the query, cold"),
     ],
 )
 def test_a_number_that_does_not_fit_is_named_with_its_place(

@@ -182,7 +182,7 @@ def test_disjoint_blocks_where_it_does_not() -> None:
     codec = codec_named("decimal(3,2)")
     contexts = drawn(numbered(40), examples=8, queries=4, contexts=9, codec=codec)
     assert contexts.unit == "block of rows"
-    assert "9 contexts of 12 rows without common ones need 108 rows, there are 40; 3 disjoint" in (
+    assert "9 contexts of 12 rows without common ones need 108 rows, there are 40; disjoint" in (
         contexts.preview_reason
     )
     assert contexts.blocks == (0, 1, 2) * 3
