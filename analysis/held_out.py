@@ -43,8 +43,9 @@ class HeldOutErrors(NamedTuple):
     coordinates and their square; kernel and ridge are tuned on other units.
     absolute_difference, squared_difference: the model's error minus the rival's on the same
     queries; below 0 where the model is better.
-    All with skewness-corrected t intervals over the units that have a readable answer (`units` of them); NaN where
-    undefined. `readable` of the `asked` answers could be read; the others are left out.
+    All with skewness-corrected t intervals over the units that have a readable answer (`units` of
+    them); NaN where undefined. `readable` of the `asked` answers could be read; the others are
+    left out.
     """
 
     asked: int
