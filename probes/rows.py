@@ -1,7 +1,7 @@
 """Attention rows over a context's examples: what the row test is given."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -9,10 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from probes.attention import LayerRows
-from probes.capture import the_module
-from probes.prefix import Prefix, run_prefix, suffix_blocks
+from probes.blocks import Ask, run_blocks
+from probes.model_facts import Sharing, sharing, the_module
+from probes.prefix import Prefix, run_prefix
 from probes.readout import greedy_answers
+from probes.scores import LayerRows
 
 PARTS = ("x", "y", "separator", "all")
 KINDS = ("score", "weight")
@@ -48,6 +49,7 @@ class ContextRows(NamedTuple):
     answers: list[str]
     layers: tuple[int, ...]
     unseen: int
+    sharing: Sharing
     seconds: dict[str, float]
 
 
@@ -68,8 +70,10 @@ def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
         weights = rows.weights.index_select(-1, columns)
         hidden = torch.isinf(scores)
         both = torch.stack([scores, weights], -2).masked_fill(hidden[..., None, :], torch.nan)
-        split = both.split([int(s.numel()) for s in shapes], -1)
-        means = [v.unflatten(-1, tuple(s)).mean(-1) for v, s in zip(split, shapes, strict=True)]
+        split = torch.split(both, [int(s.numel()) for s in shapes], -1)
+        means = [
+            torch.unflatten(v, -1, tuple(s)).mean(-1) for v, s in zip(split, shapes, strict=True)
+        ]
         return torch.stack(means, -3).transpose(1, 2).cpu()
 
     return keep
@@ -88,24 +92,8 @@ def _prefix_rows(kept: dict[int, Tensor]) -> NDArray[np.float32]:
     return rows
 
 
-def _query_rows(
-    loaded: Any, prefix: Prefix, tokenized: Tokens, answer_tokens: int, block: int
-) -> tuple[list[dict[int, Tensor]], list[str], float]:
-    kept: list[dict[int, Tensor]] = []
-    answers: list[str] = []
-    answering = 0.0
-    suffixes = torch.as_tensor(np.asarray(tokenized.suffixes))
-    keep = reduction(tokenized.parts)
-    for part in suffix_blocks(prefix, suffixes, keep=keep, block=block):
-        kept.append(part.forward.kept)
-        if answer_tokens:
-            began = time.perf_counter()
-            logits = part.forward.logits[:, -1]
-            answers += greedy_answers(
-                prefix.model, loaded.tokenizer, part.cache, logits, tokens=answer_tokens
-            )
-            answering += time.perf_counter() - began
-    return kept, answers, answering
+def _ids(values: NDArray[np.int64]) -> Tensor:
+    return torch.as_tensor(np.asarray(values), dtype=torch.long)
 
 
 def context_rows(
@@ -115,33 +103,80 @@ def context_rows(
     prefix_rows: bool = True,
     answer_tokens: int = 8,
     block: int = 0,
-    shared: Prefix | None = None,
 ) -> ContextRows:
-    """Rows of every query, and of every example's own answer position, from two forwards.
+    """Rows of every query, and of every example's own answer position, from one pass.
 
     `loaded`: a loaded model (its tokenizer decodes the answers). `answer_tokens`: longest answer,
-    0 for none. `block`: suffixes run at once (0: all). `shared`: the first tokens of the prompt,
-    already run. Nothing is kept between calls.
+    0 for none. `block`: queries run at once (0: all). Nothing is kept between calls.
     """
-    began = time.perf_counter()
     model = the_module(loaded)
-    ids = torch.as_tensor(np.asarray(tokenized.prefix))
-    positions = torch.as_tensor(np.asarray(tokenized.prefix_answers)) if prefix_rows else None
-    keep = {"keep": reduction(tokenized.parts)} if prefix_rows else {}
-    start = 0 if shared is None else shared.length
-    prefix, forward = run_prefix(model, ids[start:], positions=positions, before=shared, **keep)
-    kept, answers, answering = _query_rows(loaded, prefix, tokenized, answer_tokens, block)
-    query = _collect(kept)
-    forwards = time.perf_counter() - began - answering
-    return ContextRows(
+    ask = Ask(
+        prefix=_ids(tokenized.prefix),
+        suffixes=_ids(tokenized.suffixes),
+        positions=_ids(tokenized.prefix_answers) if prefix_rows else None,
+        keep=reduction(tokenized.parts),
+    )
+    return _rows_of(loaded, model, ask, answer_tokens, block)[0]
+
+
+def _rows_of(
+    loaded: Any, model: Any, ask: Ask, answer_tokens: int, block: int
+) -> tuple[ContextRows, Prefix | None]:
+    length = ask.past + len(ask.prefix) + ask.suffixes.shape[1] + answer_tokens
+    how = sharing(model, length)
+    kept: list[dict[int, Tensor]] = []
+    of_prefix: dict[int, Tensor] | None = None
+    prefix: Prefix | None = None
+    answers: list[str] = []
+    began, answering = time.perf_counter(), 0.0
+    for part in run_blocks(model, ask, how=how, block=block):
+        kept.append(part.kept)
+        of_prefix = of_prefix or part.of_prefix
+        prefix = part.prefix
+        if answer_tokens:
+            started = time.perf_counter()
+            answers += greedy_answers(
+                part.continuation, part.logits, loaded.tokenizer, tokens=answer_tokens
+            )
+            answering += time.perf_counter() - started
+    query = np.concatenate([_stack(one)[:, 0].numpy() for one in kept])
+    rows = ContextRows(
         query=query,
-        prefix=_prefix_rows(forward.kept) if prefix_rows else None,
+        prefix=None if of_prefix is None else _prefix_rows(of_prefix),
         answers=answers,
         layers=tuple(sorted(kept[0])),
         unseen=int(np.isnan(query[..., 0, :]).sum()),
-        seconds={"forward": forwards, "answers": answering},
+        sharing=how,
+        seconds={"forward": time.perf_counter() - began - answering, "answers": answering},
     )
+    return rows, prefix
 
 
-def _collect(kept: Sequence[dict[int, Tensor]]) -> NDArray[np.float32]:
-    return np.concatenate([_stack(block)[:, 0].numpy() for block in kept]).astype(np.float32)
+def _common_length(a: Tensor, b: Tensor) -> int:
+    shorter = min(len(a), len(b))
+    differ = (a[:shorter] != b[:shorter]).nonzero()
+    return int(differ[0]) if len(differ) else shorter
+
+
+def pair_rows(
+    loaded: Any, a: Tokens, b: Tokens, *, answer_tokens: int = 0, block: int = 0
+) -> tuple[ContextRows, ContextRows]:
+    """Query rows of two contexts whose prompts begin alike; their common tokens run once.
+
+    No prefix rows. Equal to one `context_rows` each; costs it where nothing may be shared.
+    """
+    model = the_module(loaded)
+    first, second = _ids(a.prefix), _ids(b.prefix)
+    # At least one token of the second prefix is left to run.
+    common = min(_common_length(first, second), len(first) - 1, len(second) - 1)
+    length = max(len(first), len(second)) + a.suffixes.shape[1] + answer_tokens
+    before = None
+    if common > 0 and sharing(model, length) != "whole":
+        before, _ = run_prefix(model, first[:common], positions=None, keep=reduction(a.parts))
+    start = 0 if before is None else common
+    both = []
+    for tokenized, ids in ((a, first), (b, second)):
+        keep = reduction(tokenized.parts)
+        ask = Ask(ids[start:], _ids(tokenized.suffixes), None, keep, before)
+        both.append(_rows_of(loaded, model, ask, answer_tokens, block)[0])
+    return both[0], both[1]
