@@ -58,7 +58,7 @@ def corrected_p(statistic: Floats, null: Floats) -> Floats:
 
 
 def critical_value(null: Floats, level: float) -> float:
-    """The least statistic whose corrected p is at most `level`; infinite where none is."""
+    """Statistics above this have a corrected p of at most `level`; infinite where none has."""
     order = np.sort(null)
     allowed = int(level * len(order) + 1e-9)
-    return float(order[-allowed]) if allowed else float("inf")
+    return float(order[-allowed - 1]) if allowed else float("inf")

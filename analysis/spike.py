@@ -116,8 +116,8 @@ def found_by_share(
 ) -> tuple[tuple[float, float], ...]:
     """(share, part of the rows found) when the column's row is added to real rows.
 
-    A row counts as found where all three conditions of "contains" hold; critical: the least t
-    whose corrected p is .05 in the test of the real rows.
+    A row counts as found where all three conditions of "contains" hold; critical: t
+    must be above it for a corrected p of .05 in the test of the real rows.
     """
     moments = data.moments
     without = residual_products(data, baseline, column)
@@ -135,7 +135,7 @@ def found_by_share(
         statistic = t_statistic(np.log(errors[0]) - np.log(errors[1]))
         unique = unique_over_explained(*(part.sum(axis=0) for part in (*errors, total)))
         positive = with_column.coefficient + size * with_column.planted_coefficient > 0
-        found = (statistic >= critical) & positive.all(axis=0) & (unique >= LEAST_UNIQUE)
+        found = (statistic > critical) & positive.all(axis=0) & (unique >= LEAST_UNIQUE)
         power.append((float(share), float(found.mean())))
     return tuple(power)
 

@@ -203,7 +203,9 @@ def test_first_digits_read_signs_and_skip_points() -> None:
     texts = np.array(["6.24", "-0.75", "+1.25", "-3.10"])
     np.testing.assert_array_equal(signed_first_digit(texts), [6, 0, 1, -3])
     np.testing.assert_array_equal(digit_characters(texts)[1], [0, 7, 5])
-    np.testing.assert_array_equal(digit_characters(np.array(["512", "7"])), [[5, 1, 2], [7, -1, -1]])
+    np.testing.assert_array_equal(
+        digit_characters(np.array(["512", "7"])), [[5, 1, 2], [7, -1, -1]]
+    )
 
 
 @pytest.mark.parametrize(
