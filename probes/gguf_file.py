@@ -5,6 +5,7 @@ alone tells a cut-off file from a whole one before anything is loaded from it.
 """
 
 import struct
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -79,7 +80,16 @@ def supported_architectures() -> tuple[str, ...]:
     """The GGUF architectures of causal language models that the installed transformers reads."""
     # Sections of the header and encoder-decoder models stand in the same table.
     causal = set(GGUF_SUPPORTED_ARCHITECTURES) & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
-    return tuple(sorted(_FILE_NAMES.get(name, name) for name in causal))
+    return tuple(sorted({_FILE_NAMES.get(name, name) for name in causal} | _newer_ones()))
+
+
+def _newer_ones() -> set[str]:
+    """Architectures of a second table, which transformers has from 5.24 on."""
+    try:
+        table = import_module("transformers.integrations.gguf.gguf_conversion_mapping")
+    except ImportError:
+        return set()
+    return set(table.GGUF_ARCHS)
 
 
 class _Reader:

@@ -49,7 +49,7 @@ def cached_snapshot(name: str, revision: str | None) -> Path | None:
 def cached_models() -> dict[str, int]:
     """The models in the Hub's cache that hold safetensors weights, with their bytes on disk."""
     try:
-        repositories = scan_cache_dir().repos
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
     except (CacheNotFound, OSError, ValueError):
         return {}
     return {

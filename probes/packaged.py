@@ -162,9 +162,6 @@ def _recorded_sha256(archive: zipfile.ZipFile, member: str) -> str:
 
 def _convert(packaged: PackagedModel, gguf: Path, folder: Path) -> Path:
     model, tokenizer = read_model(gguf.parent, Reading(), gguf_file=gguf.name)
-    # The weights are plain float32 by now; saving refuses a model that calls itself quantised.
-    model.hf_quantizer = None
-    vars(model.config).pop("quantization_config", None)
     with quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

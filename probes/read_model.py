@@ -50,8 +50,10 @@ def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) 
         "local_files_only": True,
         "trust_remote_code": reading.trust_remote_code,
     }
+    how: dict[str, Any] = {"use_safetensors": True}
     if gguf_file:
         options["gguf_file"] = gguf_file
+        how = _de_quantised()
     with quiet():
         try:
             config = _config(folder, options)
@@ -59,8 +61,9 @@ def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) 
                 folder,
                 config=config,
                 dtype=dtype_named(reading.dtype),
-                use_safetensors=None if gguf_file else True,
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # Refused below, by name.
+                **how,
                 **_attention(reading.attention),
                 **_placement(reading.device),
                 **options,
@@ -69,6 +72,11 @@ def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) 
         except (ValueError, OSError, KeyError, ImportError, RuntimeError, TypeError) as error:
             raise _unreadable(error, where) from error
     _refuse_incomplete(info, where)
+    if gguf_file:
+        # The weights are plain numbers by now; saving and copying refuse a model that still
+        # calls itself quantised.
+        model.hf_quantizer = None
+        vars(model.config).pop("quantization_config", None)
     if reading.device.startswith("cuda"):
         model.to(reading.device)
     model.eval()
@@ -127,6 +135,12 @@ def _attention(attention: str) -> dict[str, str]:
         raise unknown_name("attention", attention, ["fast", "eager"])
     # Fast: the family's own default, which is the fused kernel wherever it supports one.
     return {"attn_implementation": "eager"} if attention == "eager" else {}
+
+
+def _de_quantised() -> dict[str, Any]:
+    """Newer versions of transformers keep the blocks of a GGUF file where they can."""
+    settings: Any = getattr(transformers, "GgufConfig", None)
+    return {} if settings is None else {"quantization_config": settings(dequantize=True)}
 
 
 def _placement(device: str) -> dict[str, str]:

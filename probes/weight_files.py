@@ -37,7 +37,7 @@ def remembered_sha256(path: Path, *, anew: bool = False) -> str:
     known = _known_hashes()
     key = _identity(path)
     if anew or key not in known:
-        known[key] = sha256_of(path)
+        known = {**_of_other_files(known, path), key: sha256_of(path)}
         _remember(known)
     return known[key]
 
@@ -121,6 +121,16 @@ def write_whole(path: Path, text: str) -> None:
 def _identity(path: Path) -> str:
     status = path.stat()
     return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{status.st_ino}"
+
+
+def _of_other_files(known: Mapping[str, str], path: Path) -> dict[str, str]:
+    """What is known of other files that still exist; the rest is out of date."""
+    named = str(path.resolve())
+    return {
+        key: digest
+        for key, digest in known.items()
+        if (place := key.split("|")[0]) != named and Path(place).exists()
+    }
 
 
 def _known_hashes() -> dict[str, str]:
