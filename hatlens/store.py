@@ -12,6 +12,7 @@ import json
 import math
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,7 +117,7 @@ class RunFolder:
         try:
             with np.load(file, allow_pickle=False) as stored:
                 return {key: stored[key] for key in stored.files}
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise Refusal(f"a stored cell cannot be read ({error})", where=str(file)) from None
 
     def has(self, name: str) -> bool:

@@ -4,8 +4,14 @@ import sys
 
 import typer
 
-from hatlens.cli import analyse, bank, models, probe, prompts, report, validate
+from hatlens.cli.analyse import analyse
+from hatlens.cli.bank import bank
 from hatlens.cli.border import run_app
+from hatlens.cli.models import app as models
+from hatlens.cli.probe import probe
+from hatlens.cli.prompts import app as prompts
+from hatlens.cli.report import report
+from hatlens.cli.validate import app as validate
 
 app = typer.Typer(
     name="hatlens",
@@ -14,13 +20,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command("probe")(probe.probe)
-app.command("analyse")(analyse.analyse)
-app.command("report")(report.report)
-app.command("bank")(bank.bank)
-app.add_typer(models.app, name="models")
-app.add_typer(prompts.app, name="prompts")
-app.add_typer(validate.app, name="validate")
+for command in (probe, analyse, report, bank):
+    app.command(command.__name__)(command)
+for group, name in ((models, "models"), (prompts, "prompts"), (validate, "validate")):
+    app.add_typer(group, name=name)
 
 
 def main() -> None:

@@ -1,0 +1,179 @@
+"""From stored rows to statements: the row test of every model, the answers, the verdict."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.behaviour import Behaviour, behaviour
+from analysis.design import ContextArrays
+from analysis.row_test import RowTest, row_test
+from analysis.verdict import Verdict, attention_verdict
+from hatlens import stored_rows, tables
+from hatlens.cells import TRAINED
+from hatlens.config import StudyConfig
+from hatlens.hypotheses import resolve
+from hatlens.progress import Report
+from hatlens.sets import MAIN, StoredSet, load_set
+from hatlens.store import RunFolder, json_text, plain
+from prompts.refusal import Refusal
+
+
+@dataclass(frozen=True)
+class Tested:
+    """One model's rows and answers, tested."""
+
+    variant: str
+    seed: int
+    arrays: ContextArrays
+    test: RowTest
+    behaviour: Behaviour
+
+
+def conclude(config: StudyConfig, folder: RunFolder, report: Report) -> None:
+    """Write results.json and the tables of a study whose cells are all there."""
+    begun = time.monotonic()
+    main = main_set(folder)
+    variants = (TRAINED, *config.twins)
+    tested = []
+    for done, variant in enumerate(variants):
+        report("analysis", done, len(variants))
+        tested.append(test_variant(config, folder, variant, main))
+    report("analysis", len(variants), len(variants))
+    labels = stored_rows.row_labels(folder)
+    verdict = attention_verdict(
+        tested[0].test,
+        gate_failed=gate_failed(tested[0].behaviour),
+        twins={one.variant: one.test for one in tested[1:]},
+        row_names=labels.names(),
+        preview=preview_reason(config, folder),
+    )
+    texts, _ = stored_rows.answers(folder, TRAINED)
+    for name, table in {
+        "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
+        "families": pd.concat([tables.family_table(labels, one) for one in tested]),
+        "behaviour": tables.behaviour_table(tested[0].behaviour, main),
+        "agreement": tables.agreement_table(tested[0].behaviour),
+        "answers": tables.answers_table(tested[0].arrays, main, texts),
+    }.items():
+        folder.write_table(name, table.reset_index(drop=True))
+    seconds = time.monotonic() - begun
+    result = study_result(folder, tested, labels, verdict, seconds)
+    folder.write_text("results.json", json_text(result))
+
+
+def main_set(folder: RunFolder) -> StoredSet:
+    """The main contexts; refused where the study was not measured."""
+    main = load_set(folder, MAIN)
+    if main is None:
+        raise Refusal(
+            "the study has no stored contexts; run its `hatlens probe`", where=str(folder.path)
+        )
+    return main
+
+
+def test_variant(config: StudyConfig, folder: RunFolder, variant: str, main: StoredSet) -> Tested:
+    """The row test and the behaviour of one model."""
+    _, values = stored_rows.answers(folder, variant)
+    arrays = main.arrays(values)
+    facts = folder.manifest()["contexts"]
+    test = row_test(
+        stored_rows.main_scores(folder, variant),
+        arrays,
+        resolve(config.hypotheses),
+        rng=np.random.default_rng([config.seed, 1]),
+        flips=config.flips,
+        replicate=stored_rows.replicate_scores(folder, variant),
+        pairs=stored_rows.pair_scores(folder, variant),
+    )
+    found = behaviour(
+        arrays,
+        main.targets,
+        blocks=facts["blocks"],
+        unit=facts["unit"],
+        printed_size=float(main.half_range[-1]),
+    )
+    return Tested(variant, config.seed, arrays, test, found)
+
+
+def gate_failed(found: Behaviour) -> str:
+    """Why the answers do not allow a verdict on attention; empty where they do."""
+    if found.passes_gate:
+        return ""
+    return found.label
+
+
+def preview_reason(config: StudyConfig, folder: RunFolder) -> str:
+    """Why the whole study is a preview; empty where it is none."""
+    reasons = [str(folder.manifest()["contexts"]["preview_reason"])]
+    if config.dtype != "float32":
+        reasons.append(f"{config.dtype} where a verdict needs float32")
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def study_result(
+    folder: RunFolder,
+    tested: list[Tested],
+    labels: stored_rows.RowLabels,
+    verdict: Verdict,
+    seconds: float,
+) -> dict[str, Any]:
+    """The object that ``hatlens probe --json`` prints."""
+    manifest = folder.manifest()
+    trained = tested[0]
+    design, found = trained.test.design, trained.behaviour
+    measured = manifest.get("measured", {})
+    model = manifest["model"]
+    result: dict[str, Any] = plain(
+        {
+            "model": {k: model[k] for k in ("name", "file_hash", "layers", "heads", "kv_heads")},
+            "task": manifest["task"],
+            "parity": manifest["parity"],
+            "behaviour": tables.behaviour_result(found),
+            "row_test": tables.best_rows(labels, trained.test),
+            "rows": {
+                "tested": trained.test.tested,
+                "blind": trained.test.blind,
+                "outside": trained.test.outside,
+            },
+            "design": {
+                "attainable": design.attainable,
+                "identifies": design.identifies,
+                "mde": design.mde,
+            },
+            "twins": [
+                {
+                    "kind": one.variant,
+                    "seed": one.seed,
+                    "row_test": tables.best_rows(labels, one.test),
+                    "behaviour": tables.behaviour_result(one.behaviour),
+                    "rows": {"tested": one.test.tested, "blind": one.test.blind},
+                }
+                for one in tested[1:]
+            ],
+            "agreement": tables.agreement_result(found),
+            "verdict": {
+                "label": verdict.label,
+                "sentence": f"{found.sentence} {verdict.sentence}",
+                "attention": verdict.sentence,
+                "families": verdict.families,
+            },
+            "preview": verdict.preview,
+            "cost": {
+                "study_seconds": measured.get("seconds"),
+                "analysis_seconds": seconds,
+                "forward_seconds": manifest.get("forward_seconds"),
+                "capture_overhead": manifest.get("capture_overhead"),
+                "peak_bytes": measured.get("peak_bytes"),
+            },
+            "warnings": manifest["contexts"]["warnings"],
+            "manifest": {
+                key: manifest[key]
+                for key in ("versions", "contexts", "load_seconds", "notes")
+                if key in manifest
+            },
+        }
+    )
+    return result

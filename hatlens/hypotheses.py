@@ -1,0 +1,45 @@
+"""A user's own hypothesis: a function, or FILE.py:NAME."""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.bank import Hypothesis, hypothesis_named
+from prompts.refusal import Refusal
+
+
+def resolve(hypotheses: Sequence[str | Hypothesis | Callable[..., Any]]) -> list[Hypothesis]:
+    """Hypotheses by bank name, by FILE.py:NAME, as functions, or as they are."""
+    return [one(given) for given in hypotheses]
+
+
+def one(given: str | Hypothesis | Callable[..., Any]) -> Hypothesis:
+    """One hypothesis; a function ``ContextArrays -> (C, M, N)`` joins under its own name."""
+    if isinstance(given, Hypothesis):
+        return given
+    if isinstance(given, str):
+        path, separator, name = given.rpartition(":")
+        if not separator:
+            return hypothesis_named(given)
+        return one(from_file(Path(path), name))
+    summary = (given.__doc__ or "a user's own hypothesis").strip().splitlines()[0]
+    return Hypothesis(name=given.__name__, family="own", statement=summary, row=given)
+
+
+def from_file(path: Path, name: str) -> Any:
+    """The function or Hypothesis of that name in a Python file."""
+    if not path.is_file():
+        raise Refusal("needed a Python file with the hypothesis, found none", where=str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise Refusal(f"cannot be imported: {error!r}", where=str(path)) from error
+    if not hasattr(module, name):
+        public = [key for key in vars(module) if not key.startswith("_")]
+        raise Refusal(f"needed {name!r}, found {', '.join(public)}", where=str(path))
+    return getattr(module, name)

@@ -1,0 +1,160 @@
+"""From settings to stored rows: every cell is one context (or one pair) on one model."""
+
+import platform
+import resource
+import time
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from hatlens.cells import ANSWER_TOKENS, TRAINED, Tokens, run_cells
+from hatlens.config import StudyConfig
+from hatlens.progress import Report
+from hatlens.sets import MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
+from hatlens.store import RunFolder
+from probes.model_facts import attention_layers
+from probes.models import LoadedModel, load_model
+from probes.parity import parity_gate
+from probes.twins import TWINS, make_twin
+from prompts.layouts import layout_named, render
+from prompts.refusal import Refusal, unknown_name
+from prompts.tokens import tokenize_all
+
+SHOWN = 2
+PACKAGES = ("hatlens", "torch", "transformers", "transformer-lens", "numpy", "scipy")
+
+
+def cells(config: StudyConfig, study: StudySets) -> dict[str, list[str]]:
+    """The cells of every variant, by name, in the order in which they are run."""
+    names = [name for name in (MAIN, REPLICATE, PAIRS_A) if name in study.sets]
+    return {
+        variant: [
+            f"rows/{variant}/{name}/{index}"
+            for name in names
+            for index in range(len(study.sets[name].contexts))
+        ]
+        for variant in (TRAINED, *config.twins)
+    }
+
+
+def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
+    """Fill the folder with every cell that is not yet there; a finished cell is never run again."""
+    begun = time.monotonic()
+    check_names(config)
+    study = draw_sets(config)
+    planned = cells(config, study)
+    if folder.manifest() and all(folder.has(cell) for names in planned.values() for cell in names):
+        folder.open(config.model_dump(mode="json"))
+        return
+    report("load the model", 0, 1)
+    loaded = load_model(
+        config.model,
+        revision=config.revision,
+        dtype=config.dtype,
+        device=config.device,
+        trust_remote_code=config.trust_remote_code,
+    )
+    report("load the model", 1, 1)
+    loading = time.monotonic() - begun
+    tokens = tokenize_sets(config, study, loaded)
+    folder.open(config.model_dump(mode="json"))
+    store_sets(folder, study)
+    report("parity gate", 0, 1)
+    parity = parity_gate(loaded, tokens[MAIN][0])
+    report("parity gate", 1, 1)
+    folder.update_manifest(
+        model=model_facts(loaded),
+        parity=parity,
+        versions=versions(),
+        prompts=first_prompts(config, study),
+        **({} if "load_seconds" in folder.manifest() else {"load_seconds": loading}),
+    )
+    for variant, names in planned.items():
+        missing = [name for name in names if not folder.has(name)]
+        if missing:
+            model = variant_model(config, loaded, variant, tokens)
+            run_cells(folder, variant, names, model, tokens, report)
+    note_cost(folder, time.monotonic() - begun)
+
+
+def check_names(config: StudyConfig) -> None:
+    """Unknown names are refused before anything is loaded."""
+    for twin in config.twins:
+        if twin not in TWINS:
+            raise unknown_name("twin", twin, TWINS)
+    layout_named(config.layout)
+
+
+def tokenize_sets(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:
+    """All prompts of a study as tokens; the first that cannot be aligned is refused."""
+    layout = layout_named(config.layout)
+    tokens = {
+        name: tokenize_all(drawn, loaded.tokenizer, layout=layout, bos=config.bos)
+        for name, drawn in study.sets.items()
+    }
+    longest = max(len(one.prefix) + one.suffixes.shape[1] for one in tokens[MAIN]) + ANSWER_TOKENS
+    if loaded.context_window is not None and longest > loaded.context_window:
+        raise Refusal(
+            f"the prompt and its answer need {longest} tokens, the model's context window holds "
+            f"{loaded.context_window}; use fewer --examples",
+            where=config.model,
+        )
+    return tokens
+
+
+def variant_model(
+    config: StudyConfig, loaded: LoadedModel, variant: str, tokens: Tokens
+) -> LoadedModel:
+    """The trained model, or one of its untrained twins."""
+    if variant == TRAINED:
+        return loaded
+    first = tokens[MAIN][:4]
+    calibration = np.stack([np.concatenate([one.prefix, one.suffixes[0]]) for one in first])
+    return make_twin(loaded, variant, seed=config.seed, calibration_ids=calibration)
+
+
+def model_facts(loaded: LoadedModel) -> dict[str, Any]:
+    """What the manifest says of the model."""
+    names = ("name", "file_hash", "revision", "dtype", "device", "source", "context_window")
+    facts = {name: getattr(loaded, name) for name in names}
+    return {
+        **facts,
+        "layers": loaded.layers,
+        "captured_layers": list(attention_layers(loaded.model)),
+        "heads": loaded.heads,
+        "kv_heads": loaded.kv_heads,
+    }
+
+
+def versions() -> dict[str, str]:
+    """What made the numbers."""
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+def first_prompts(config: StudyConfig, study: StudySets) -> list[str]:
+    """The first prompt of the first contexts, as printed."""
+    main = study.sets[MAIN]
+    return [
+        render(
+            context,
+            0,
+            layout=layout_named(config.layout),
+            codec=main.codec,
+            feature_names=main.feature_names,
+            target_name=main.target_name,
+        ).text
+        for context in main.contexts[:SHOWN]
+    ]
+
+
+def note_cost(folder: RunFolder, seconds: float) -> None:
+    """Add this session's time to the manifest; peak memory is the largest of all sessions."""
+    before = folder.manifest().get("measured", {})
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    folder.update_manifest(
+        measured={
+            "seconds": before.get("seconds", 0.0) + seconds,
+            "peak_bytes": max(before.get("peak_bytes", 0), peak),
+        }
+    )

@@ -1,0 +1,93 @@
+"""A study from settings to report: prompts -> probes -> analysis."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from analysis.report import render
+from hatlens.conclude import conclude
+from hatlens.config import StudyConfig, build_config
+from hatlens.measure import measure
+from hatlens.progress import Report, silent
+from hatlens.store import RunFolder
+from hatlens.view import study_view
+from prompts.names import safe_name
+from prompts.refusal import Refusal
+
+
+def run_studies(
+    studies: Sequence[StudyConfig],
+    out: Path,
+    report: Report = silent,
+    *,
+    preset: str | None = None,
+) -> dict[str, Any]:
+    """Measure, conclude and report; a preset's studies lie in subfolders of `out`."""
+    if preset is None:
+        (config,) = studies
+        measure(config, RunFolder(out), report)
+        return analyse_run(out, report, again=False)
+    parent = RunFolder(out)
+    parent.open(
+        {"preset": preset, "studies": [config.model_dump(mode="json") for config in studies]}
+    )
+    for config in studies:
+        measure(config, RunFolder(out / config.name), prefixed(report, config.name))
+    return analyse_run(out, report, again=False)
+
+
+def default_folder(studies: Sequence[StudyConfig], preset: str | None) -> Path:
+    """Where a run goes without --out: runs/, the model, and what the study is."""
+    name = preset or studies[0].name
+    return Path("runs") / safe_name(f"{studies[0].model}-{name}-seed{studies[0].seed}")
+
+
+def prefixed(report: Report, name: str) -> Report:
+    """The same reporter, with the study's name in front of each stage."""
+    return lambda stage, done, total: report(f"{name}: {stage}", done, total)
+
+
+def study_folders(run: Path) -> list[RunFolder]:
+    """The study folders of a run: itself, or those of its preset in their order."""
+    task = RunFolder(run).manifest().get("task")
+    if task is None:
+        raise Refusal("needed a run folder (with manifest.json), got none", where=str(run))
+    if "preset" in task:
+        return [RunFolder(run / study["name"]) for study in task["studies"]]
+    return [RunFolder(run)]
+
+
+def analyse_run(run: Path, report: Report = silent, *, again: bool = True) -> dict[str, Any]:
+    """Conclude from stored rows, and write the report; `again` redoes what is already there."""
+    folders = study_folders(run)
+    for folder in folders:
+        if again or not (folder.path / "results.json").is_file():
+            conclude(stored_config(folder), folder, report)
+    write_report(run)
+    return result_of(run)
+
+
+def stored_config(folder: RunFolder) -> StudyConfig:
+    """The settings that a folder's rows were made from."""
+    task = folder.manifest().get("task")
+    if task is None:
+        raise Refusal("the study has not begun; run its `hatlens probe`", where=str(folder.path))
+    return build_config(task, where=str(folder.path / "manifest.json"))
+
+
+def result_of(run: Path) -> dict[str, Any]:
+    """What `--json` prints."""
+    folders = study_folders(run)
+    results = [{**folder.read_results(), "run": str(folder.path)} for folder in folders]
+    if folders[0].path == run:
+        return results[0]
+    return {"studies": results, "run": str(run)}
+
+
+def write_report(run: Path) -> Path:
+    """Write the page from stored results, tables and rows."""
+    folders = study_folders(run)
+    model = folders[0].manifest()["model"]["name"]
+    page = render([study_view(folder) for folder in folders], title=f"HatLens: {model}")
+    RunFolder(run).write_text("report.html", page)
+    return run / "report.html"
