@@ -80,12 +80,14 @@ class Head(NamedTuple):
 
 
 def unit_rows(head: Head, scene: Scene) -> Floats:
-    """The head's row, centred over examples and queries, of unit sd over all contexts."""
-    row = double_centred(np.broadcast_to(head.build(scene), scene.shape))
-    return np.asarray(row / np.sqrt((row**2).mean()))
+    """The head's row, centred over examples and queries, of unit sd over all contexts.
+
+    Zeros where the head tells no two examples apart on these contexts.
+    """
+    return standardised(np.broadcast_to(head.build(scene), scene.shape))
 
 
 def standardised(row: Floats) -> Floats:
-    """A row with unit sd over all contexts, for sums in which no part drowns the others."""
+    """A centred row with unit sd over all contexts, for sums in which no part drowns the others."""
     centred_row = double_centred(row)
-    return np.asarray(centred_row / np.sqrt((centred_row**2).mean()))
+    return np.asarray(centred_row / (np.sqrt((centred_row**2).mean()) or 1.0))
