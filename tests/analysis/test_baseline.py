@@ -9,6 +9,7 @@ import pytest
 from analysis import baseline
 from analysis.assembly import assemble
 from analysis.bank import hypothesis_named
+from analysis.centring import centred_columns
 from analysis.design import ContextArrays, Floats
 from analysis.folds import assign_folds, folded
 from analysis.moments import Moments, column_gram
@@ -92,7 +93,7 @@ def slow_columns(contexts: ContextArrays, c: int, m: int, i: int) -> dict[str, f
 
     def rank(value: float, j: int) -> float:
         below, equal = (x[:, j] < value).sum(), (x[:, j] == value).sum()
-        return (below + 0.5 * equal) / count - 0.5
+        return float((below + 0.5 * equal) / count - 0.5)
 
     found["rank dot"] = sum(rank(q[j], j) * rank(x[i, j], j) for j in range(features))
     found["row-normalised dot"] = dots[i] / math.sqrt(sum(d**2 for d in dots))
@@ -161,11 +162,11 @@ def test_columns_are_bounded() -> None:
     rng = np.random.default_rng(0)
     raw = 1e-3 * rng.standard_normal((50, 4, 20, 1))
     raw[0, 0, 0] = 1e6
-    unbounded = baseline.centred_columns(raw)
+    unbounded = centred_columns(raw)
     unbounded /= baseline.unit_scale(unbounded)
     assert np.abs(unbounded).max() > 40
     bounded = np.clip(unbounded, -8, 8)
-    expected = baseline.centred_columns(bounded)
+    expected = centred_columns(bounded)
     expected /= baseline.unit_scale(expected)
     np.testing.assert_allclose(baseline.prepared(raw), expected)
 

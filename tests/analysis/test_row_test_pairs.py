@@ -59,7 +59,8 @@ def test_any_function_of_query_example_and_place_gives_exactly_zero(
     def wild(contexts: ContextArrays) -> Floats:
         q, x = contexts.queries[:, :, None], contexts.x[:, None]
         place = np.arange(x.shape[2])
-        return np.sin(9 * q[..., 0] * x[..., 1] + place) * np.exp((q * x).sum(axis=-1)) ** 2
+        wild_scores = np.sin(9 * q[..., 0] * x[..., 1] + place) * np.exp((q * x).sum(axis=-1)) ** 2
+        return np.asarray(wild_scores)
 
     first, second = (wild(one)[:, :, None, :PROBES] for one in twins)
     np.testing.assert_array_equal(first, second)
@@ -78,7 +79,7 @@ def test_twins_differ_in_the_pairing_of_the_fillers_only(
     np.testing.assert_array_equal(first.queries, second.queries)
     np.testing.assert_array_equal(first.x[:, :, 0], second.x[:, :, 0])
     last = [np.sort(one.x_text[:, PROBES:, 1], axis=1) for one in twins]
-    np.testing.assert_array_equal(*last)
+    np.testing.assert_array_equal(last[0], last[1])
     for c in range(4):
         ranks = [one.x[c, PROBES:, 1].argsort().argsort() for one in twins]
         # equal numerals may swap places

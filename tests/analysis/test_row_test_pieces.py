@@ -121,8 +121,8 @@ def test_p_by_flipping_all_signs_of_six_contexts() -> None:
     rng = np.random.default_rng(1)
     values = rng.standard_normal((6, 3)) + np.array([0.0, 1.0, 3.0])
     largest = []
-    for signs in itertools.product((1.0, -1.0), repeat=6):
-        flipped = np.array(signs)[:, None] * values
+    for chosen in itertools.product((1.0, -1.0), repeat=6):
+        flipped = np.array(chosen)[:, None] * values
         t = flipped.mean(axis=0) / (flipped.std(axis=0, ddof=1) / np.sqrt(6))
         largest.append(t.max())
     observed = values.mean(axis=0) / (values.std(axis=0, ddof=1) / np.sqrt(6))

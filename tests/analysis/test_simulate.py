@@ -118,7 +118,7 @@ def test_noise_is_shared_by_the_queries_as_asked(scene: Scene) -> None:
         scores = noisy_scores(heads, scene, setting, np.random.default_rng(0))
         noise = scores - unit_rows(INVERSE[0], scene)[:, :, None]
         flat = noise.transpose(1, 0, 2, 3).reshape(8, -1)
-        off = np.corrcoef(flat)[np.triu_indices(8, k=1)].mean()
+        off = np.asarray(np.corrcoef(flat))[np.triu_indices(8, k=1)].mean()
         np.testing.assert_allclose(off, shared, atol=0.06)
         np.testing.assert_allclose(noise.std(), 1.0, atol=0.05)
 
@@ -145,8 +145,8 @@ def found() -> object:
 
 
 def test_rivals_are_not_named_and_least_squares_is(found: object) -> None:
-    """The bar is 4 of 200 runs with a false "contains" and 188 of 200 found; eight runs of a test at
-    that bar would mostly have none (.98^8 = .85) and all but one found. One of each is let pass."""
+    """The bar is 4 of 200 runs with a false "contains" and 188 of 200 found; eight runs of a test
+    at that bar would mostly have none (.98^8 = .85) and all found. One of each is let pass."""
     for setting in found.settings:  # type: ignore[attr-defined]
         assert setting.false_contains <= 1, setting.false_kinds
         assert setting.ols_found >= 7
