@@ -1,12 +1,14 @@
 """From stored rows to statements: the row test of every model, the answers, the verdict."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from analysis.bank import Hypothesis
 from analysis.behaviour import Behaviour, behaviour
 from analysis.design import ContextArrays
 from analysis.row_test import RowTest, row_test
@@ -14,7 +16,7 @@ from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
-from hatlens.hypotheses import resolve
+from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, StoredSet, load_set
 from hatlens.store import RunFolder, json_text, plain
@@ -32,15 +34,18 @@ class Tested:
     behaviour: Behaviour
 
 
-def conclude(config: StudyConfig, folder: RunFolder, report: Report) -> None:
+def conclude(
+    config: StudyConfig, folder: RunFolder, report: Report, *, own: Sequence[Own] = ()
+) -> None:
     """Write results.json and the tables of a study whose cells are all there."""
     begun = time.monotonic()
     main = main_set(folder)
     variants = (TRAINED, *config.twins)
+    hypotheses = resolve([*config.hypotheses, *own])
     tested = []
     for done, variant in enumerate(variants):
         report("analysis", done, len(variants))
-        tested.append(test_variant(config, folder, variant, main))
+        tested.append(test_variant(config, folder, variant, main, hypotheses))
     report("analysis", len(variants), len(variants))
     labels = stored_rows.row_labels(folder)
     verdict = attention_verdict(
@@ -74,7 +79,13 @@ def main_set(folder: RunFolder) -> StoredSet:
     return main
 
 
-def test_variant(config: StudyConfig, folder: RunFolder, variant: str, main: StoredSet) -> Tested:
+def test_variant(
+    config: StudyConfig,
+    folder: RunFolder,
+    variant: str,
+    main: StoredSet,
+    hypotheses: Sequence[Hypothesis],
+) -> Tested:
     """The row test and the behaviour of one model."""
     _, values = stored_rows.answers(folder, variant)
     arrays = main.arrays(values)
@@ -82,7 +93,7 @@ def test_variant(config: StudyConfig, folder: RunFolder, variant: str, main: Sto
     test = row_test(
         stored_rows.main_scores(folder, variant),
         arrays,
-        resolve(config.hypotheses),
+        hypotheses,
         rng=np.random.default_rng([config.seed, 1]),
         flips=config.flips,
         replicate=stored_rows.replicate_scores(folder, variant),

@@ -40,6 +40,10 @@ OptionalText = Annotated[str | None, BeforeValidator(_optional)]
 Texts = tuple[str, ...]
 
 
+FREE = ("twins", "hypotheses", "flips")
+"""Settings that may change on stored rows: a twin is added, the analysis is done again."""
+
+
 class StudyConfig(BaseModel):
     """What one study feeds to which model, and what it tests; unknown keys are refused."""
 

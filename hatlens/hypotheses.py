@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from analysis.bank import Hypothesis, hypothesis_named
+from analysis.design import ContextArrays, Floats
 from prompts.refusal import Refusal
 
+Own = Hypothesis | Callable[[ContextArrays], Floats]
+"""A hypothesis as a user gives it: whole, or as a function that gives its row."""
 
-def resolve(hypotheses: Sequence[str | Hypothesis | Callable[..., Any]]) -> list[Hypothesis]:
+
+def resolve(hypotheses: Sequence[str | Own]) -> list[Hypothesis]:
     """Hypotheses by bank name, by FILE.py:NAME, as functions, or as they are."""
     return [one(given) for given in hypotheses]
 
 
-def one(given: str | Hypothesis | Callable[..., Any]) -> Hypothesis:
+def one(given: str | Own) -> Hypothesis:
     """One hypothesis; a function ``ContextArrays -> (C, M, N)`` joins under its own name."""
     if isinstance(given, Hypothesis):
         return given

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hatlens.cells import ANSWER_TOKENS, TRAINED, Tokens, run_cells
-from hatlens.config import StudyConfig
+from hatlens.config import FREE, StudyConfig
 from hatlens.progress import Report
 from hatlens.sets import MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
 from hatlens.store import RunFolder
@@ -45,7 +45,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     study = draw_sets(config)
     planned = cells(config, study)
     if folder.manifest() and all(folder.has(cell) for names in planned.values() for cell in names):
-        folder.open(config.model_dump(mode="json"))
+        folder.open(config.model_dump(mode="json"), free=FREE)
         return
     report("load the model", 0, 1)
     loaded = load_model(
@@ -58,7 +58,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     report("load the model", 1, 1)
     loading = time.monotonic() - begun
     tokens = tokenize_sets(config, study, loaded)
-    folder.open(config.model_dump(mode="json"))
+    folder.open(config.model_dump(mode="json"), free=FREE)
     store_sets(folder, study)
     report("parity gate", 0, 1)
     parity = parity_gate(loaded, tokens[MAIN][0])

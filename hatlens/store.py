@@ -13,7 +13,7 @@ import math
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -66,20 +66,25 @@ class RunFolder:
 
     path: Path
 
-    def open(self, task: Mapping[str, Any]) -> None:
-        """Create the folder, or take it up again if it holds the same study."""
+    def open(self, task: Mapping[str, Any], *, free: Collection[str] = ()) -> None:
+        """Create the folder, or take it up again if it holds the same study.
+
+        Settings named in `free` may differ from the stored ones, which they then replace.
+        """
         if self.path.exists() and not self.path.is_dir():
             raise Refusal("needed a folder to write to, got a file", where=str(self.path))
         stored = self.manifest()
         if stored:
-            if stored.get("task") != plain(task):
-                old, new = stored.get("task", {}), plain(task)
-                differ = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+            old, new = stored.get("task", {}), plain(task)
+            differ = {key for key in {**old, **new} if old.get(key) != new.get(key)}
+            if differ - set(free):
                 raise Refusal(
                     f"the folder holds another study (it differs in {', '.join(sorted(differ))}); "
                     "choose another --out",
                     where=str(self.path),
                 )
+            if differ:
+                self.update_manifest(task=task)
             return
         if self.path.is_dir() and any(self.path.iterdir()):
             raise Refusal(

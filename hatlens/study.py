@@ -7,6 +7,7 @@ from typing import Any
 from analysis.report import render
 from hatlens.conclude import conclude
 from hatlens.config import StudyConfig, build_config
+from hatlens.hypotheses import Own
 from hatlens.measure import measure
 from hatlens.progress import Report, silent
 from hatlens.store import RunFolder
@@ -21,8 +22,12 @@ def run_studies(
     report: Report = silent,
     *,
     preset: str | None = None,
+    own: Sequence[Own] = (),
 ) -> dict[str, Any]:
-    """Measure, conclude and report; a preset's studies lie in subfolders of `out`."""
+    """Measure, conclude and report; a preset's studies lie in subfolders of `out`.
+
+    `own` are hypotheses given as functions: they join the table and the correction.
+    """
     if preset is None:
         (config,) = studies
         measure(config, RunFolder(out), report)
@@ -57,14 +62,27 @@ def study_folders(run: Path) -> list[RunFolder]:
     return [RunFolder(run)]
 
 
-def analyse_run(run: Path, report: Report = silent, *, again: bool = True) -> dict[str, Any]:
-    """Conclude from stored rows, and write the report; `again` redoes what is already there."""
-    folders = study_folders(run)
-    for folder in folders:
-        if again or not (folder.path / "results.json").is_file():
-            conclude(stored_config(folder), folder, report)
+def analyse_run(
+    run: Path, report: Report = silent, *, own: Sequence[Own] = (), again: bool = True
+) -> dict[str, Any]:
+    """Conclude from stored rows, and write the report.
+
+    Without `again`, what was concluded under the same settings stays as it is.
+    """
+    for folder in study_folders(run):
+        config = stored_config(folder)
+        if again or own or not concluded(folder, config):
+            conclude(config, folder, report, own=own)
     write_report(run)
     return result_of(run)
+
+
+def concluded(folder: RunFolder, config: StudyConfig) -> bool:
+    """Whether the folder holds the conclusion of just these settings."""
+    if not (folder.path / "results.json").is_file():
+        return False
+    task = folder.read_results().get("task")
+    return bool(task == config.model_dump(mode="json"))
 
 
 def stored_config(folder: RunFolder) -> StudyConfig:

@@ -1,0 +1,85 @@
+"""The same from Python: run a study, read a run, conclude again."""
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import xarray as xr
+
+from analysis.bank import Hypothesis
+from hatlens.cells import TRAINED
+from hatlens.config import build_config
+from hatlens.hypotheses import Own
+from hatlens.progress import progress, silent
+from hatlens.store import RunFolder
+from hatlens.stored_rows import rows_dataset
+from hatlens.study import analyse_run, result_of, run_studies, study_folders
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished study: `result` is what ``hatlens probe --json`` prints.
+
+    `tables` are tidy: ``row_test``, ``families``, ``behaviour``, ``agreement``, ``answers``.
+    """
+
+    path: Path
+    result: dict[str, Any]
+    tables: dict[str, pd.DataFrame]
+
+    @property
+    def label(self) -> str:
+        """The verdict on attention in a few words."""
+        return str(self.result["verdict"]["label"])
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, with its figures."""
+        return str(self.result["verdict"]["sentence"])
+
+    def rows(self, variant: str = TRAINED) -> xr.Dataset:
+        """Scores and weights of the trained model, or the scores of a twin, with named axes."""
+        return rows_dataset(RunFolder(self.path), variant)
+
+
+def probe(
+    model: str,
+    *,
+    out: str | Path | None = None,
+    hypotheses: Sequence[str | Own] = ("ols",),
+    show_progress: bool = False,
+    **settings: Any,
+) -> Run:
+    """Run one study on a model; settings are those of `StudyConfig` (and of the command).
+
+    `out` is the run folder; without it a new temporary folder. `hypotheses` may hold functions
+    ``ContextArrays -> (contexts, queries, examples)``: they join the table and the correction.
+    """
+    named = [one for one in hypotheses if isinstance(one, str)]
+    own = [one for one in hypotheses if not isinstance(one, str)]
+    config = build_config({"model": model, "hypotheses": tuple(named), **settings})
+    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="hatlens-")) / "run"
+    with progress() if show_progress else nullcontext(silent) as report:
+        run_studies([config], folder, report, own=own)
+    return read_run(folder)
+
+
+def analyse(run: str | Path, *, hypotheses: Sequence[Own] = (), show_progress: bool = False) -> Run:
+    """Conclude again from the stored rows of a run, with own hypotheses added."""
+    with progress() if show_progress else nullcontext(silent) as report:
+        analyse_run(Path(run), report, own=hypotheses)
+    return read_run(run)
+
+
+def read_run(run: str | Path) -> Run:
+    """A finished study from its folder; one study of a preset is its own folder."""
+    path = Path(run)
+    (folder,) = study_folders(path)
+    return Run(path, result_of(path), folder.read_tables())
+
+
+__all__ = ["Hypothesis", "Run", "analyse", "probe", "read_run"]
