@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from analysis import baseline
 from analysis.bank import BANK, FAMILIES, Hypothesis, hypothesis_named, rows
 from analysis.bank.geometry import geometry
-from analysis.centring import centred_columns, direction_rows
+from analysis.centring import centred_columns
 from analysis.design import ContextArrays, Floats
+from analysis.directions import direction_rows
 
 Indices = NDArray[np.int64]
 

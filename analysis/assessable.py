@@ -8,7 +8,7 @@ VERDICT_CONTEXTS = 64
 VERDICT_QUERIES = 4
 
 
-def not_assessable(contexts: int, queries: int, examples: int, features: int) -> str:
+def not_assessable(units: int, queries: int, examples: int, features: int) -> str:
     """Why attention cannot be judged on such contexts, one sentence; empty where it can."""
     if features == 1:
         return (
@@ -29,19 +29,19 @@ def not_assessable(contexts: int, queries: int, examples: int, features: int) ->
             f"{queries} query a context: whether a row sees the query cannot be told; needed at "
             f"least 2, and {VERDICT_QUERIES} for a verdict"
         )
-    if contexts < LEAST_CONTEXTS:
+    if units < LEAST_CONTEXTS:
         return (
-            f"{contexts} contexts: the smallest p by sign flips is 1/{2**contexts}; "
+            f"{units} independent contexts: the smallest p by sign flips is 1/{2**units}; "
             f"needed at least {LEAST_CONTEXTS} contexts, and {VERDICT_CONTEXTS} for a verdict"
         )
     return ""
 
 
-def preview(contexts: int, queries: int) -> str:
+def preview(units: int, queries: int) -> str:
     """Why the result is a preview and no verdict; empty where it is none."""
     reasons = []
-    if contexts < VERDICT_CONTEXTS:
-        reasons.append(f"{contexts} contexts where a verdict needs {VERDICT_CONTEXTS}")
+    if units < VERDICT_CONTEXTS:
+        reasons.append(f"{units} independent contexts where a verdict needs {VERDICT_CONTEXTS}")
     if queries < VERDICT_QUERIES:
         reasons.append(f"{queries} queries a context where a verdict needs {VERDICT_QUERIES}")
     return "; ".join(reasons)

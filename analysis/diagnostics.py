@@ -6,7 +6,8 @@ import numpy as np
 
 from analysis.bank.geometry import geometry
 from analysis.bank.hypothesis import Hypothesis, rows
-from analysis.centring import direction_rows, double_centred
+from analysis.centring import double_centred
+from analysis.directions import direction_rows
 from analysis.design import ContextArrays, Floats
 
 COUNTS_FROM = 0.5

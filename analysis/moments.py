@@ -39,6 +39,18 @@ class Rows(NamedTuple):
     scale: Floats
 
 
+def by_block(moments: Moments, blocks: NDArray[np.int64]) -> Moments:
+    """Sum the products of the contexts of each block: the blocks are then the units.
+
+    cells becomes the mean number of cells of a block.
+    """
+    units = [blocks == block for block in np.unique(blocks)]
+    gram, cross, total = (
+        np.stack([part[unit].sum(axis=0) for unit in units]) for part in moments[:3]
+    )
+    return Moments(gram, cross, total, round(moments.cells * len(blocks) / len(units)))
+
+
 def column_gram(columns: Floats) -> Floats:
     """Products of columns (C, M, N, K) with each other within each context, (C, K, K)."""
     flat = columns.reshape(columns.shape[0], -1, columns.shape[-1])

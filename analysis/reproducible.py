@@ -65,6 +65,24 @@ def shared_moments(
     )
 
 
+def shared_by_block(shared: Shared, blocks: NDArray[np.int64]) -> Shared:
+    """Sum over the contexts of each block; a block counts if all its contexts were run twice."""
+    places = np.full(len(blocks), -1)
+    places[shared.valid] = np.arange(int(shared.valid.sum()))
+    units = [places[blocks == block] for block in np.unique(blocks)]
+    whole = [unit for unit in units if (unit >= 0).all()]
+
+    def summed(part: Floats) -> Floats:
+        return np.stack([part[unit].sum(axis=0) for unit in whole]) if whole else part[:0]
+
+    return Shared(
+        summed(shared.cross),
+        summed(shared.covariance),
+        summed(shared.total),
+        np.array([bool((unit >= 0).all()) for unit in units]),
+    )
+
+
 def unique_weights(moments: Moments, baseline: Indices, column: int) -> Floats:
     """The combination (K,) of columns that is the column less what the baseline predicts of it."""
     gram = moments.gram.sum(axis=0)

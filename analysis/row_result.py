@@ -43,10 +43,11 @@ class RowTest:
     """R rows against H hypotheses; arrays are (R, H) unless said, NaN where a row is not tested.
 
     hypotheses, hypothesis_families: H names each. baseline_version: which M0* was used.
-    contexts, queries, examples, features, folds, flips: counts.
+    contexts, queries, examples, features, folds, flips: counts. units: what folds, flips and
+        resamples are made of: contexts, or blocks of contexts that share rows.
     status: (R,), "tested", "blind" (does not see the query) or "outside" (not finite somewhere,
         as beyond a sliding window).
-    t: mean over standard error of the held-out log ratio G over contexts.
+    t: mean over standard error of the held-out log ratio G over units.
     p_corrected: in (0, 1], sign flips of contexts, maximum over all rows and hypotheses.
     coefficient: (F, R, H), by the fold left out, of unit-sd column and unit-sd row.
     positive_in_folds: folds with a coefficient above 0; 0 where a row is not tested.
@@ -68,6 +69,7 @@ class RowTest:
     hypothesis_families: tuple[str, ...]
     baseline_version: int
     contexts: int
+    units: int
     queries: int
     examples: int
     features: int

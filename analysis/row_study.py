@@ -12,8 +12,8 @@ from analysis.bootstrap import Intervals, resampled_counts
 from analysis.design import ContextArrays, Floats
 from analysis.flips import flip_signs
 from analysis.folds import Folded, Indices, assign_folds, folded
-from analysis.moments import Moments, Rows, row_moments
-from analysis.reproducible import Replicate, Shared, shared_moments
+from analysis.moments import Moments, Rows, by_block, row_moments
+from analysis.reproducible import Replicate, Shared, shared_by_block, shared_moments
 
 
 class Settings(NamedTuple):
@@ -27,7 +27,7 @@ class Settings(NamedTuple):
 class Study(NamedTuple):
     """One set of rows and contexts, prepared.
 
-    data: products of the tested rows, with the fold of each context.
+    data: products of the tested rows, with the fold of each unit (context or block).
     signs: (B, C). counts: (resamples, C).
     shared and shared_counts: the products with the replicate, None where there is none.
     """
@@ -48,7 +48,7 @@ class Study(NamedTuple):
 
     @property
     def groups(self) -> Indices:
-        """The fold of each context, (C,)."""
+        """The fold of each unit, (units,)."""
         return self.data.groups
 
     def wide(self, values: NDArray[np.generic], empty: float = np.nan) -> Floats:
@@ -66,23 +66,46 @@ def prepare(
     scores: NDArray[np.floating],
     contexts: ContextArrays,
     hypotheses: Sequence[str | Hypothesis],
-    replicate: Replicate | None,
     *,
     rng: np.random.Generator,
     settings: Settings,
+    replicate: Replicate | None = None,
+    blocks: Sequence[int] | Indices | None = None,
 ) -> Study:
-    """Build columns, multiply them with the rows, and draw folds, flips and resamples."""
+    """Build columns, multiply them with the rows, and draw folds, flips and resamples.
+
+    Units are contexts, or the blocks of contexts that share rows of a table.
+    """
     kinds = named(hypotheses)
     columns = assemble(contexts, kinds)
     rows = row_moments(scores, columns.values)
-    groups = assign_folds(len(scores), settings.folds, rng=rng)
-    signs = flip_signs(len(scores), settings.flips, rng=rng)
-    counts = resampled_counts(len(scores), settings.resamples, rng=rng)
-    shared, again = None, counts
+    shared = None
     if replicate is not None and replicate.valid.any():
         shared = shared_moments(scores, replicate, columns.values, rows.tested, rows.scale)
-        again = resampled_counts(int(replicate.valid.sum()), settings.resamples, rng=rng)
+    if blocks is not None:
+        owners = checked_blocks(blocks, len(scores))
+        rows = rows._replace(moments=by_block(rows.moments, owners))
+        shared = shared_by_block(shared, owners) if shared is not None else None
+    units = len(rows.moments.gram)
+    groups = assign_folds(units, settings.folds, rng=rng)
+    signs = flip_signs(units, settings.flips, rng=rng)
+    counts = resampled_counts(units, settings.resamples, rng=rng)
+    again = counts
+    if shared is not None and not shared.valid.any():
+        shared = None
+    if shared is not None:
+        again = resampled_counts(int(shared.valid.sum()), settings.resamples, rng=rng)
     return Study(kinds, columns, rows, folded(rows.moments, groups), signs, counts, shared, again)
+
+
+def checked_blocks(blocks: Sequence[int] | Indices, contexts: int) -> Indices:
+    """The block of each context as an array; refuses another number of them."""
+    owners = np.asarray(blocks, dtype=np.int64)
+    if owners.shape != (contexts,):
+        raise ValueError(
+            f"needed one block for each of {contexts} contexts; came the shape {owners.shape!r}"
+        )
+    return owners
 
 
 def checked_scores(scores: NDArray[np.floating], contexts: ContextArrays) -> None:

@@ -12,7 +12,7 @@ from analysis.bootstrap import undefined
 from analysis.design import ContextArrays
 from analysis.families import FamilyTest, family_tests
 from analysis.flips import critical_value
-from analysis.folds import folded
+from analysis.folds import Indices, folded
 from analysis.judgement import Judged, choose, index_of_rows, judge, reproducible_shares, texts
 from analysis.pairs import Pairs, PairsTest, pairs_test
 from analysis.reproducible import Replicate, reproducible_share
@@ -34,13 +34,15 @@ def row_test(
     resamples: int = 1000,
     replicate: Replicate | None = None,
     pairs: Pairs | None = None,
+    blocks: Sequence[int] | Indices | None = None,
 ) -> RowTest:
     """Test every row against every hypothesis, corrected over all of them.
 
     scores: (C, M, R, N), float; pre-softmax scores of C contexts, M queries, R rows and N
     examples; the caller says which layer, head and part of the prompt each row is.
     A hypothesis of the S^-1 family is compared with M0*, a rival with the other families and the
-    least-squares row. Contexts are the unit of folds, sign flips and resamples.
+    least-squares row. Contexts are the unit of folds, sign flips and resamples; with `blocks`
+    (the block of each context, for contexts that share rows of a table) blocks are.
     Data on which the question cannot be answered gives a result that says why
     (`not_assessable`); only scores of another shape than the contexts are refused.
     """
@@ -49,9 +51,10 @@ def row_test(
         scores,
         contexts,
         hypotheses,
-        replicate,
         rng=rng,
         settings=Settings(flips, folds, resamples),
+        replicate=replicate,
+        blocks=blocks,
     )
     moved = (
         None
@@ -93,7 +96,8 @@ def _result(
 ) -> RowTest:
     count, queries, examples, _ = study.columns.values.shape
     features = contexts.x.shape[2]
-    why = not_assessable(count, queries, examples, features)
+    units = len(study.groups)
+    why = not_assessable(units, queries, examples, features)
     reason = NOT_ASSESSABLE if why else ""
     index = index_of_rows(study)
     rows, coefficient = study.rows, judged.contained.coefficient
@@ -103,6 +107,7 @@ def _result(
         hypothesis_families=tuple(h.family for h in study.hypotheses),
         baseline_version=baseline.VERSION,
         contexts=count,
+        units=units,
         queries=queries,
         examples=examples,
         features=features,
@@ -131,7 +136,7 @@ def _result(
         says=texts(study, judged, index, reason=reason, gate=design.identifies),
         chosen=choose(study, judged, reason=reason, gate=design.identifies),
         not_assessable=why,
-        preview=preview(count, queries),
+        preview=preview(units, queries),
     )
 
 

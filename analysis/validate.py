@@ -128,7 +128,7 @@ def simulate_run(setting: Setting, rng: np.random.Generator) -> Run:
     contexts = simulate_contexts(SimulatedDesign(contexts=setting.contexts), rng=rng)
     heads = standing_heads(setting.rows, rng)
     scores = noisy_scores(heads, Scene(contexts, rng=rng), setting, rng)
-    study = prepare(scores, contexts, ["ols"], None, rng=rng, settings=Settings(2000, 8, 1))
+    study = prepare(scores, contexts, ["ols"], rng=rng, settings=Settings(2000, 8, 1))
     said = np.zeros(len(heads), dtype=bool)
     said[study.rows.tested] = contained(study).contains[:, 0]
     return Run(

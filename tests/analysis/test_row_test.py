@@ -221,7 +221,7 @@ def test_isotropic_examples_cannot_identify() -> None:
 
 def test_fewer_contexts_or_queries_are_a_preview() -> None:
     assert described(SimulatedDesign(contexts=16)).preview == (
-        "16 contexts where a verdict needs 64"
+        "16 independent contexts where a verdict needs 64"
     )
     assert "3 queries" in described(SimulatedDesign(contexts=8, queries=3)).preview
 

@@ -9,9 +9,10 @@ from analysis.assembly import Assembly, assemble
 from analysis.bank import hypothesis_named, rows
 from analysis.bank.geometry import geometry
 from analysis.bootstrap import resampled_counts
-from analysis.centring import centred_columns, direction_rows, double_centred
+from analysis.centring import centred_columns, double_centred
 from analysis.cross_estimates import cross_estimate
 from analysis.design import ContextArrays, Floats
+from analysis.directions import direction_rows
 from analysis.flips import critical_value, flip_signs, max_t_null, t_statistic
 from analysis.folds import (
     Folded,
