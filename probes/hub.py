@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from huggingface_hub import HfApi, constants, hf_hub_download, scan_cache_dir, snapshot_download
+from huggingface_hub import (
+    HfApi,
+    constants,
+    errors,
+    hf_hub_download,
+    scan_cache_dir,
+    snapshot_download,
+)
 from huggingface_hub.errors import (
     CacheNotFound,
     GatedRepoError,
     HFValidationError,
-    HTTPError,
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
@@ -21,6 +27,8 @@ from probes.read_model import quiet
 from probes.weight_files import no_disk_space
 from prompts.refusal import Refusal
 
+# Not exported by name: what the client's HTTP library raises where no answer comes at all.
+_HTTP_ERROR: type[Exception] = vars(errors)["HTTPError"]
 _NEEDED = (".json", ".txt", ".model", ".jinja", ".safetensors")
 
 
@@ -85,7 +93,7 @@ def pull_from_hub(
         wanted = [file.name for file in files]
         with quiet():
             return Path(snapshot_download(name, revision=revision, allow_patterns=wanted))
-    except (HTTPError, OSError, ValueError, RuntimeError) as error:
+    except (_HTTP_ERROR, OSError, ValueError, RuntimeError) as error:
         raise _not_fetched(name, revision, error) from error
 
 

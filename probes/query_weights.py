@@ -33,7 +33,7 @@ def scale_queries(attention: nn.Module, factor: float, *, config: Any) -> None:
     """
     children = dict(attention.named_children())
     for name in _NORMS:
-        gains = [part for part in _parts(children.get(name)) if _gain(part) is not None]
+        gains = _gains(children.get(name))
         if gains:
             for norm in gains:
                 _scale_gain(norm, factor)
@@ -80,8 +80,9 @@ def _in_turn(layer: nn.Module, config: Any) -> FusedParts:
     """All queries, then all keys, then all values: GPT-2, Phi-3, MPT."""
     shape = model_shape(config)
     head_size = _outputs(layer) // (shape.heads + 2 * shape.kv_heads)
-    sizes = [shape.heads * head_size] + [shape.kv_heads * head_size] * 2
-    return FusedParts(*torch.arange(sum(sizes)).split(sizes))
+    queries, keys = shape.heads * head_size, shape.kv_heads * head_size
+    rows = torch.arange(queries + 2 * keys)
+    return FusedParts(rows[:queries], rows[queries : queries + keys], rows[queries + keys :])
 
 
 def _by_group(layer: nn.Module, config: Any) -> FusedParts:
@@ -125,15 +126,10 @@ def _scale_rows(layer: Any, factor: float, rows: Tensor | None) -> None:
         parameter.mul_(along)
 
 
-def _parts(norm: nn.Module | None) -> list[nn.Module]:
-    """A norm, or the norms of each head where a family keeps one a head."""
-    if norm is None:
-        return []
-    return list(norm.children()) or [norm]
-
-
-def _gain(norm: nn.Module) -> Any:
-    return getattr(norm, "weight", None)
+def _gains(norm: nn.Module | None) -> list[nn.Module]:
+    """A norm, or the norms of each head where a family keeps one a head; none without gains."""
+    parts = [] if norm is None else norm.modules()
+    return [part for part in parts if isinstance(getattr(part, "weight", None), nn.Parameter)]
 
 
 @torch.no_grad()

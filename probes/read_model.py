@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -20,6 +21,16 @@ from transformers.utils import logging as transformers_logging
 from prompts.refusal import Refusal, unknown_name
 
 Attention = Literal["fast", "eager"]
+_UNREADABLE = (
+    ValueError,
+    OSError,
+    KeyError,
+    ImportError,
+    RuntimeError,
+    TypeError,
+    AttributeError,
+    SafetensorError,
+)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -42,46 +53,57 @@ class ReadModel(NamedTuple):
 def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) -> ReadModel:
     """The model and tokenizer in `folder`, or those in its file `gguf_file`.
 
-    Refuses a model with weights that the files lack or hold in another shape, and an
-    architecture that is not a causal language model.
+    A family whose attention cannot be reached through transformers' interface is built with
+    eager attention, the only kind that shows its maps. Refuses a model with weights that the
+    files lack or hold in another shape, and an architecture that is not a causal language model.
     """
     where = str(folder / gguf_file) if gguf_file else str(folder)
     options: dict[str, Any] = {
         "local_files_only": True,
         "trust_remote_code": reading.trust_remote_code,
+        **({"gguf_file": gguf_file} if gguf_file else {}),
     }
-    how: dict[str, Any] = {"use_safetensors": True}
-    if gguf_file:
-        options["gguf_file"] = gguf_file
-        how = _de_quantised()
     with quiet():
         try:
-            config = _config(folder, options)
-            model, info = AutoModelForCausalLM.from_pretrained(
-                folder,
-                config=config,
-                dtype=dtype_named(reading.dtype),
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # Refused below, by name.
-                **how,
-                **_attention(reading.attention),
-                **_placement(reading.device),
-                **options,
-            )
+            model, lacking = _weights(folder, reading, options)
+            if not model._can_set_attn_implementation() and reading.attention != "eager":
+                model, lacking = _weights(folder, reading._replace(attention="eager"), options)
             tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-        except (ValueError, OSError, KeyError, ImportError, RuntimeError, TypeError) as error:
+        except _UNREADABLE as error:
             raise _unreadable(error, where) from error
-    _refuse_incomplete(info, where)
+    _refuse_incomplete(lacking, where)
     if gguf_file:
         # The weights are plain numbers by now; saving and copying refuse a model that still
         # calls itself quantised.
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
+    return ReadModel(_ready(model, reading), tokenizer)
+
+
+def _weights(folder: Path, reading: Reading, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    how = _de_quantised() if "gguf_file" in options else {"use_safetensors": True}
+    family: Any = AutoModelForCausalLM
+    model, lacking = family.from_pretrained(
+        folder,
+        config=_config(folder, options),
+        dtype=dtype_named(reading.dtype),
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # Refused afterwards, by name.
+        **how,
+        **_attention(reading.attention),
+        **_placement(reading.device),
+        **options,
+    )
+    return model, lacking
+
+
+def _ready(model: Any, reading: Reading) -> PreTrainedModel:
     if reading.device.startswith("cuda"):
         model.to(reading.device)
     model.eval()
     model.requires_grad_(False)
-    return ReadModel(model, tokenizer)
+    ready: PreTrainedModel = model
+    return ready
 
 
 def dtype_named(name: str) -> torch.dtype:
@@ -105,20 +127,20 @@ def refuse_missing_device(device: str) -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keeps transformers' progress bars and notes off standard error while a model is read."""
-    bars = transformers_logging.is_progress_bar_enabled()
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
+    log: Any = transformers_logging
+    gguf: Any = modeling_gguf_pytorch_utils
+    bars, verbosity, gguf_bar = log.is_progress_bar_enabled(), log.get_verbosity(), gguf.tqdm
+    log.disable_progress_bar()
+    log.set_verbosity_error()
     # De-quantising draws its bar past transformers' own switch.
-    gguf_bar = modeling_gguf_pytorch_utils.tqdm
-    modeling_gguf_pytorch_utils.tqdm = partial(gguf_bar, disable=True)
+    gguf.tqdm = partial(gguf_bar, disable=True)
     try:
         yield
     finally:
-        modeling_gguf_pytorch_utils.tqdm = gguf_bar
-        transformers_logging.set_verbosity(verbosity)
+        gguf.tqdm = gguf_bar
+        log.set_verbosity(verbosity)
         if bars:
-            transformers_logging.enable_progress_bar()
+            log.enable_progress_bar()
 
 
 def _config(folder: Path, options: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from probes.models import LoadedModel
 from probes.query_weights import FusedParts, fused_parts, output_axis
+from probes.read_model import quiet
 from probes.score_scale import Prompts, match_spreads, score_spreads
 from prompts.refusal import Refusal, unknown_name
 
@@ -33,7 +34,7 @@ Twin = Callable[[PreTrainedModel, Request], PreTrainedModel]
 def nothing_kept(trained: PreTrainedModel, request: Request) -> PreTrainedModel:
     """Every parameter drawn anew by the architecture's own initialisation."""
     config = copy.deepcopy(trained.config)
-    with torch.random.fork_rng(devices=[]):
+    with quiet(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(request.seed)
         build: Any = type(trained)._from_config
         twin: PreTrainedModel = build(config, dtype=trained.dtype)
