@@ -16,7 +16,7 @@ OWN_STEP = 0.5
 
 def descent(eigenvalues: Floats, rate: Floats, steps: int) -> Floats:
     """(1 - (1 - rate l)^steps) / l, 0 where the eigenvalue l is 0."""
-    return one_minus_power(rate * eigenvalues, steps) * inverted(eigenvalues)
+    return one_minus_power(rate * eigenvalues, float(steps)) * inverted(eigenvalues)
 
 
 def gd(steps: float, step_size: float = COMMON_STEP) -> Hypothesis:

@@ -132,6 +132,6 @@ def newton_rows(contexts: ContextArrays, steps: int, start: Callable[[Floats], F
 
     def multiplier(eigenvalues: Floats) -> Floats:
         rate = start(eigenvalues) * eigenvalues**2
-        return one_minus_power(rate, 2.0**steps) * inverted(eigenvalues)
+        return one_minus_power(rate, 2.0 ** min(steps, 1000)) * inverted(eigenvalues)
 
     return spectral_rows(contexts, multiplier)

@@ -117,6 +117,15 @@ def test_factor_keeps_variances_and_one_eigenvector() -> None:
         assert_allclose(ours, by_inverse(contexts, context, inverse), atol=1e-9)
 
 
+def test_factors_that_explain_everything_leave_the_least_norm_row() -> None:
+    """A column twice: one factor, no variance of its own, and a singular matrix to invert."""
+    single = conditioned(features=1)
+    twice = single._replace(
+        x=np.repeat(single.x, 2, axis=2), queries=np.repeat(single.queries, 2, axis=2)
+    )
+    assert_allclose(rows(BANK["factor(1)"], twice), rows(BANK["ols"], single), atol=1e-9)
+
+
 def test_diagonal_is_least_squares_at_one_feature_and_ignores_covariance() -> None:
     single = conditioned(features=1)
     assert_allclose(rows(BANK["diagonal"], single), rows(BANK["ols"], single), atol=1e-10)

@@ -73,8 +73,8 @@ def test_contexts_of_one_block_are_one_unit() -> None:
 
 
 def test_rivals_are_tuned_on_other_units() -> None:
-    """A candidate that is best on one context alone is not chosen there."""
-    contexts, targets = drawn(9, 0)
+    """A candidate that is best on one context alone, a fold of its own, is not chosen there."""
+    contexts, targets = drawn(8, 0)
     ols, mean = BANK["ols"], BANK["uniform"]
     spoiled = targets.copy()
     spoiled[0] = predict(mean, contexts)[0]

@@ -90,11 +90,19 @@ def test_the_index_ignores_place_query_and_scale() -> None:
 
 def test_the_index_is_undefined_where_nothing_can_be_inverted() -> None:
     contexts = conditioned()
-    assert np.isnan(inversion_index(rows(BANK["uniform"], contexts), contexts))
     assert np.isnan(inversion_index(np.zeros((3, 4, 12)), contexts))
     assert np.isnan(inversion_index(-rows(BANK["ols"], contexts), contexts))
     single = conditioned(features=1)
     assert np.isnan(inversion_index(rows(BANK["ols"], single), single))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rounding_gives_a_row_of_places_no_index(seed: int) -> None:
+    """The same row for all queries, up to the last bit of a float."""
+    contexts = conditioned(seed=seed)
+    last_bit = np.random.default_rng(seed).choice([1.0, 1.0 + 2e-16], size=(3, 4, 12))
+    for name in ("uniform", "last", "recency(0.8)"):
+        assert np.isnan(inversion_index(rows(BANK[name], contexts) * last_bit, contexts))
 
 
 def test_contexts_that_span_fewer_directions_use_their_own_weakest() -> None:
@@ -125,7 +133,7 @@ def test_what_counts_as_s_inverse_on_the_standing_design(name: str, says: str) -
     assert inversion_verdict(hypothesis_named(name), STANDING).says == says
 
 
-def test_nothing_is_undecided_by_one_feature_or_one_query() -> None:
+def test_one_feature_or_one_query_decides_nothing() -> None:
     single = conditioned(features=1)
     assert inversion_verdict(BANK["ols"], single).says == "undefined"
     one_query = conditioned(queries=1)
