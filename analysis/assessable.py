@@ -31,7 +31,7 @@ def not_assessable(units: int, queries: int, examples: int, features: int) -> st
         )
     if units < LEAST_CONTEXTS:
         return (
-            f"{units} independent contexts: the smallest p by sign flips is 1/{2**units}; "
+            f"{_contexts(units)}: the smallest p by sign flips is 1/{2**units}; "
             f"needed at least {LEAST_CONTEXTS} contexts, and {VERDICT_CONTEXTS} for a verdict"
         )
     return ""
@@ -41,7 +41,11 @@ def preview(units: int, queries: int) -> str:
     """Why the result is a preview and no verdict; empty where it is none."""
     reasons = []
     if units < VERDICT_CONTEXTS:
-        reasons.append(f"{units} independent contexts where a verdict needs {VERDICT_CONTEXTS}")
+        reasons.append(f"{_contexts(units)} where a verdict needs {VERDICT_CONTEXTS}")
     if queries < VERDICT_QUERIES:
         reasons.append(f"{queries} queries a context where a verdict needs {VERDICT_QUERIES}")
     return "; ".join(reasons)
+
+
+def _contexts(units: int) -> str:
+    return f"{units} independent context{'' if units == 1 else 's'}"

@@ -14,7 +14,9 @@ def distances(queries: Floats, x: Floats) -> Floats:
 
 
 def median_distance(x: Floats) -> Floats:
-    """Median distance between two examples of a context, (C,)."""
+    """Median distance between two examples of a context, (C,); 1 where there is only one."""
+    if x.shape[-2] < 2:
+        return np.ones(x.shape[:-2])
     first, second = np.triu_indices(x.shape[-2], k=1)
     apart = np.linalg.norm(x[..., first, :] - x[..., second, :], axis=-1)
     return np.asarray(np.maximum(np.median(apart, axis=-1), TINY))

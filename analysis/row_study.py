@@ -112,8 +112,8 @@ def checked_scores(scores: NDArray[np.floating], contexts: ContextArrays) -> Non
     """Refuse scores whose shape is not (C, M, R, N) of the contexts."""
     count, examples, _ = contexts.x.shape
     needed = (count, contexts.queries.shape[1], examples)
-    if scores.ndim != 4 or (*scores.shape[:2], scores.shape[3]) != needed:
+    if scores.ndim != 4 or (*scores.shape[:2], scores.shape[3]) != needed or not scores.shape[2]:
         raise ValueError(
             f"needed scores of shape (contexts, queries, rows, examples) = ({needed[0]}, "
-            f"{needed[1]}, any, {needed[2]}); came {scores.shape!r}"
+            f"{needed[1]}, at least 1, {needed[2]}); came {scores.shape!r}"
         )

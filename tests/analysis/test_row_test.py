@@ -6,7 +6,6 @@ import pytest
 from analysis.assembly import assemble
 from analysis.bank import Hypothesis, hypothesis_named, rows
 from analysis.centring import double_centred
-from analysis.design import ContextArrays, Floats
 from analysis.inference import Interval
 from analysis.row_result import CANNOT_IDENTIFY, CONTAINS, RowTest, index_words
 from analysis.row_test import row_test
@@ -193,6 +192,7 @@ def described(
         (SimulatedDesign(contexts=1), "smallest p by sign flips is 1/2"),
         (SimulatedDesign(contexts=12, features=1), "needed at least 2 features"),
         (SimulatedDesign(contexts=12, features=3, examples=8), "needed at least 9 examples"),
+        (SimulatedDesign(contexts=12, features=2, examples=1), "only the minimum-norm row exists"),
         (SimulatedDesign(contexts=12, features=3, examples=3), "only the minimum-norm row exists"),
         (SimulatedDesign(contexts=12, queries=1), "1 query a context"),
     ],
@@ -203,7 +203,7 @@ def test_what_cannot_be_assessed_is_described_and_never_refused(
     found = described(design)
     assert reason in found.not_assessable
     assert found.status.shape == (2,)
-    if design.queries > 1:
+    if design.queries > 1 and design.examples > 1:
         assert found.tested == 2
         assert [str(said) for said in found.says[:, 0]] == ["not assessable"] * 2
         assert found.chosen[0].says == "not assessable"
@@ -227,8 +227,10 @@ def test_fewer_contexts_or_queries_are_a_preview() -> None:
 
 
 def test_scores_of_another_shape_are_refused(study: Planted) -> None:
-    with pytest.raises(ValueError, match=r"\(64, 8, any, 20\); came \(64, 8, 20\)"):
+    with pytest.raises(ValueError, match=r"\(64, 8, at least 1, 20\); came \(64, 8, 20\)"):
         row_test(study.scores[:, :, 0], study.contexts, rng=np.random.default_rng(0))
+    with pytest.raises(ValueError, match=r"came \(64, 8, 0, 20\)"):
+        row_test(study.scores[:, :, :0], study.contexts, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -286,12 +288,8 @@ def test_choosing_among_noise_does_not_flatter_the_chosen(study: Planted) -> Non
     assert not unique.low > 0
 
 
-def zeros(contexts: ContextArrays) -> Floats:
-    return np.zeros((*contexts.queries.shape[:2], 1, contexts.x.shape[1]))
-
-
 def test_rows_of_zeros_are_all_blind(study: Planted) -> None:
-    found = run(study._replace(scores=zeros(study.contexts)))
+    found = run(study._replace(scores=np.zeros((64, 8, 1, 20))))
     assert (found.tested, found.blind) == (0, 1)
     assert found.chosen[0].row == -1
     assert np.isnan(found.design.mde)
