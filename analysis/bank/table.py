@@ -85,7 +85,7 @@ def hypothesis_named(name: str) -> Hypothesis:
     reading = parsed(name)
     if reading is None or reading[0] not in KINDS:
         kind = name if reading is None else reading[0]
-        known = [*KINDS, *BANK]
+        known = list(dict.fromkeys([*KINDS, *BANK]))
         near = get_close_matches(name, known, n=5) or get_close_matches(kind, known, n=5)
         raise ValueError(
             f"unknown hypothesis {name!r}; near names: {', '.join(near or sorted(KINDS))}"

@@ -48,6 +48,7 @@ def test_a_written_parameter_reads_back_as_the_same_number(value: float) -> None
     ("name", "sentence"),
     [
         ("rige(0.1)", r"unknown hypothesis 'rige\(0.1\)'; near names: ridge\(0.1\)"),
+        ("olss", "unknown hypothesis 'olss'; near names: ols$"),
         ("OLS", "unknown hypothesis 'OLS'; near names: .*ols"),
         ("", "unknown hypothesis ''; near names: channel_gated_delta, .*uniform"),
         ("ridge(0.1", r"unknown hypothesis 'ridge\(0.1'; near names: ridge\(0.1\)"),
