@@ -59,6 +59,10 @@ def match_spreads(model: Any, wanted: Mapping[int, float], prompts: Prompts) -> 
     From the first layer to the last, since what a layer reads depends on those before it. Refuses
     a layer whose spread is more than 1 % off afterwards.
     """
+    for layer, spread in wanted.items():
+        if not spread > 0:
+            sentence = f"needed scores that differ between keys, came a spread of {spread:.4g}"
+            raise Refusal(sentence, where=f"layer {layer}")
     if attention_path(model) == "eager":
         _match_layer_by_layer(model, wanted, prompts)
     else:
@@ -122,12 +126,9 @@ def _match_layer_by_layer(model: Any, wanted: Mapping[int, float], prompts: Prom
 
 
 def _step(found: float, wanted: float, layer: int) -> float:
-    if not (found > 0 and wanted > 0):
-        raise Refusal(
-            f"needed scores that differ between keys, came a spread of {found:.4g}, to be made "
-            f"{wanted:.4g}",
-            where=f"layer {layer}",
-        )
+    if not found > 0:
+        sentence = f"a spread of scores of {found:.4g} cannot be made {wanted:.4g}"
+        raise Refusal(sentence, where=f"layer {layer}")
     return wanted / found
 
 
