@@ -3,6 +3,7 @@
 import platform
 import resource
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -65,7 +66,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     report("parity gate", 1, 1)
     folder.update_manifest(
         model=model_facts(loaded),
-        parity=parity,
+        parity=asdict(parity),
         versions=versions(),
         prompts=first_prompts(config, study),
         **({} if "load_seconds" in folder.manifest() else {"load_seconds": loading}),
