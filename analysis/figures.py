@@ -47,7 +47,7 @@ def dot_intervals(
     """
     wrapped = [_wrapped(label) for label in labels]
     line = max((label.count("<br>") for label in wrapped), default=0)
-    pitch = max(22 + 14 * len(groups), 14 + 18 * (line + 1))
+    pitch = max(18 + 14 * len(groups), 12 + 17 * (line + 1))
     figure = go.Figure(layout=_layout(height=100 + pitch * len(labels)))
     for place, group in enumerate(groups):
         offset = 0.0 if len(groups) == 1 else 0.17 * (2 * place / (len(groups) - 1) - 1)
@@ -94,7 +94,7 @@ def share_intervals(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> go.Figure:
 
 def error_intervals(behaviour: pd.DataFrame) -> go.Figure:
     """Held-out error of the model and of each simple predictor on the same contexts."""
-    return _table_dots(behaviour, "predictor", "error", axis="held-out error")
+    return _table_dots(behaviour, "predictor", "error", axis="mean absolute error, printed units")
 
 
 def difference_intervals(behaviour: pd.DataFrame) -> go.Figure:
@@ -151,7 +151,7 @@ def answers_scatter(answers: pd.DataFrame) -> go.Figure:
         figure.add_trace(
             go.Scatter(x=ends, y=ends, mode="lines", name="equal", line=line, hoverinfo="skip")
         )
-    figure.update_xaxes(title_text="truth, printed units", zeroline=False)
+    figure.update_xaxes(title_text="truth, printed units", title_standoff=8, zeroline=False)
     figure.update_yaxes(title_text="answer, printed units", zeroline=False, automargin=True)
     return figure
 
@@ -232,7 +232,9 @@ def _safe(text: str) -> str:
 
 def _wrapped(label: str) -> str:
     """A label in lines short enough to leave a phone's width to the figure."""
-    return "<br>".join(_safe(line) for line in textwrap.wrap(label, 18)) or _safe(label)
+    return "<br>".join(
+        _safe(line) for line in textwrap.wrap(label, 18, break_long_words=False)
+    ) or _safe(label)
 
 
 def _layout(*, height: int) -> dict[str, Any]:
@@ -240,7 +242,7 @@ def _layout(*, height: int) -> dict[str, Any]:
         "template": "none",
         "height": height,
         "font": {"family": FONT, "size": 13, "color": INK},
-        "margin": {"l": 10, "r": 16, "t": 34, "b": 40, "pad": 4},
+        "margin": {"l": 10, "r": 16, "t": 34, "b": 52, "pad": 4},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hoverlabel": {"align": "left", "font": {"family": FONT, "size": 13}},

@@ -51,6 +51,12 @@ LABELS = (
         "row that is linear in x is the OLS row up to its sign), or there are too few contexts. "
         "The rows are shown as description only.",
     ),
+    Word("none", "Said of one row: the rules name nothing in it."),
+    Word(
+        "design cannot identify",
+        "Said of one row: on these contexts even a planted, pure OLS row would stay below a "
+        "unique / explained share of .20.",
+    ),
     Word("preview", "Fewer contexts than a verdict needs, or lower precision: do not cite it."),
 )
 

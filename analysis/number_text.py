@@ -48,9 +48,9 @@ def interval_text(value: Any, *, missing: str = UNDEFINED) -> str:
     if is_missing(estimate):
         return missing
     known = [float(bound) for bound in (estimate, low, high) if not is_missing(bound)]
-    decimals = _decimals(known)
-    if max(abs(bound) for bound in known) >= 0.01:
-        decimals = min(decimals, 3)  # shares line up in a column
+    largest = max(abs(bound) for bound in known)
+    # three decimals for all that is neither tiny nor large, so that a column lines up
+    decimals = 3 if 0.01 <= largest < 10 else _decimals(known)
     if abs(float(estimate)) < 10:
         decimals = max(decimals, 2)  # a far bound must not round the estimate away
     bounds = [UNDEFINED if is_missing(b) else _fixed(float(b), decimals) for b in (low, high)]

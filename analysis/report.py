@@ -89,7 +89,7 @@ def study_page(view: StudyView, index: int) -> dict[str, Any]:
     hypotheses = len(set(row_test["hypothesis"])) if len(row_test) else 0
     return {
         "anchor": anchor,
-        "headline": report_facts.headline(view.title, result),
+        "headline": report_facts.headline(view.title, result, view.tables.get("behaviour")),
         "warnings": report_facts.warnings(result),
         "parts": parts,
         "ceiling": share_map.share_ceiling(row_test) if variants else 0.2,
@@ -99,6 +99,8 @@ def study_page(view: StudyView, index: int) -> dict[str, Any]:
         "tables": _tables(view, variants, assessable=assessable),
         "design": report_facts.design_gate(result),
         "correction": report_facts.correction(result, parts=parts, hypotheses=hypotheses),
+        "gate": report_facts.gate(result),
+        "family_counts": report_facts.family_counts(result),
         "behaviour": _behaviour_pictures(anchor, view.tables),
         "prompts": list(view.prompts),
         "run": report_facts.run_facts(result),

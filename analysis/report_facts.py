@@ -1,7 +1,10 @@
 """The sentences and lists of the report: the verdict lines, the design gate, how it was run."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from analysis.number_text import (
     NOT_ASSESSABLE,
@@ -18,16 +21,22 @@ from analysis.report_tables import ols_entry
 from analysis.share_map import SHARE, where_text
 
 Result = Mapping[str, Any]
+MOST_LISTED = 16
+"""Longer lists of settings are shown by their ends."""
 
 
 class Headline(NamedTuple):
-    """The first lines about one study; `preview` is empty, or the reason."""
+    """The first lines about one study; `preview` is empty, or the reason.
+
+    lead and rest: the verdict's sentence, cut behind the one that speaks of attention.
+    """
 
     study: str
     label: str
     assessable: bool
     preview: str
-    sentence: str
+    lead: str
+    rest: str
     behaviour_label: str
     behaviour: str
     twins: tuple[str, ...]
@@ -48,22 +57,37 @@ class Facts(NamedTuple):
     facts: tuple[Fact, ...]
 
 
-def headline(title: str, result: Result) -> Headline:
-    """Verdict, behaviour and twins of one study, as the page's first lines."""
+def headline(title: str, result: Result, errors: pd.DataFrame | None = None) -> Headline:
+    """Verdict, behaviour and twins of one study, as the page's first lines.
+
+    errors: the ``behaviour`` table, whose errors are in printed units.
+    """
     verdict = result.get("verdict") or {}
     label = str(verdict.get("label") or NOT_ASSESSABLE)
     assessable = is_assessable(result)
-    behaviour_label, behaviour = _behaviour(result)
+    sentence = str(verdict.get("sentence") or f"Attention: {label}.")
+    behaviour_label, behaviour = _behaviour(result, sentence, errors)
     return Headline(
         title,
         label,
         assessable,
         _preview(result),
-        str(verdict.get("sentence") or f"Attention: {label}."),
+        *lead_and_rest(sentence),
         behaviour_label,
         behaviour,
         tuple(_twin_line(twin) for twin in result.get("twins") or ()),
     )
+
+
+def lead_and_rest(sentence: str) -> tuple[str, str]:
+    """A verdict's text up to and with the first sentence that names attention, and what follows.
+
+    Without such a sentence the lead is the first one.
+    """
+    pieces = re.split(r"(?<=[.!?])\s+(?=[A-Z])", sentence.strip())
+    named = (place for place, piece in enumerate(pieces) if "ttention" in piece)
+    cut = next(named, 0) + 1
+    return " ".join(pieces[:cut]), " ".join(pieces[cut:])
 
 
 def is_assessable(result: Result) -> bool:
@@ -75,7 +99,7 @@ def is_assessable(result: Result) -> bool:
 def design_gate(result: Result) -> Facts:
     """Could this design have shown an OLS row at all?"""
     design, rows = result.get("design") or {}, result.get("rows") or {}
-    known = (
+    known = [
         Fact(
             "Attainable share",
             interval_text(design.get("attainable")),
@@ -90,19 +114,45 @@ def design_gate(result: Result) -> Facts:
         ),
         Fact("Rows tested", number_text(rows.get("tested"))),
         Fact("Rows that do not see the query", number_text(rows.get("blind")), "not tested"),
-    )
+    ]
+    if "outside" in rows:
+        unseen = number_text(rows["outside"])
+        known.append(Fact("Rows that do not see every example", unseen, "not tested"))
     more = _flat({k: v for k, v in design.items() if k not in ("attainable", "identifies", "mde")})
     pairs = _flat(result.get("pairs") or {}, prefix="Re-paired twin contexts")
     return Facts("What this design can show", (*known, *more, *pairs))
 
 
+def gate(result: Result) -> Facts:
+    """The behaviour gate: how many answers could be read, and whom they beat."""
+    behaviour = result.get("behaviour") or {}
+    left_out = ("verdict", "sentence", "error")
+    known = {name: value for name, value in behaviour.items() if name not in left_out}
+    return Facts("The gate: answers that could be read, and what they beat", tuple(_flat(known)))
+
+
+def family_counts(result: Result) -> str:
+    """How many rows each family alone explains best; empty where it was not counted."""
+    counts = (result.get("verdict") or {}).get("families") or {}
+    text = ", ".join(f"{name} {number_text(count)}" for name, count in counts.items())
+    return f"Rows that each family alone explains best: {text}." if text else ""
+
+
 def correction(result: Result, *, parts: Sequence[str], hypotheses: int) -> Facts:
     """What was counted in the correction, and what was not."""
     counted = dict(result.get("correction") or {})
+    task, contexts = result.get("task") or {}, (result.get("manifest") or {}).get("contexts") or {}
+    for name, value in (("flips", task.get("flips")), ("unit", contexts.get("unit"))):
+        if name not in counted and value is not None:
+            counted[name] = value
     tried = counted.pop("also_tried", None)
     parts_text = ", ".join(parts)
     lines = [
-        Fact("Rows", number_text((result.get("rows") or {}).get("tested")), "heads and layer sums"),
+        Fact(
+            "Rows",
+            number_text((result.get("rows") or {}).get("tested")),
+            "heads and layer sums, each with every token part",
+        ),
         Fact("Token parts", parts_text or UNDEFINED),
         Fact("Hypotheses", number_text(hypotheses)),
         *_flat(counted),
@@ -152,20 +202,24 @@ def _preview(result: Result) -> str:
     return preview if isinstance(preview, str) else "fewer contexts or lower precision"
 
 
-def _behaviour(result: Result) -> tuple[str, str]:
+def _behaviour(result: Result, said: str, table: pd.DataFrame | None) -> tuple[str, str]:
+    """Label and sentence; where the verdict has said it already, the errors with intervals."""
     behaviour = result.get("behaviour") or {}
     verdict = behaviour.get("verdict")
     if isinstance(verdict, Mapping):
         label, sentence = str(verdict.get("label") or ""), verdict.get("sentence")
     else:
         label, sentence = str(verdict or NOT_ASSESSABLE), behaviour.get("sentence")
-    if sentence:
+    if sentence and str(sentence) not in said:
         return label, str(sentence)
     errors = behaviour.get("error") or {}
-    known = {name: errors[name] for name in ("model", "mean", "nearest") if name in errors}
-    text = ", ".join(f"{name} {interval_text(value)}" for name, value in known.items())
+    if table is not None and len(table):
+        spans = zip(table["error"], table["error_low"], table["error_high"], strict=True)
+        errors = dict(zip(table["predictor"], spans, strict=True))
+    known = [name for name in ("model", "mean", "nearest") if name in errors]
+    text = ", ".join(f"{name} {interval_text(errors[name])}" for name in known)
     parsed = percent_text(behaviour.get("parse_rate"))
-    return label, f"The answers: {label}. Held-out error: {text or UNDEFINED}; readable: {parsed}."
+    return label, f"Held-out error: {text or UNDEFINED}. Answers that could be read: {parsed}."
 
 
 def _twin_line(twin: Mapping[str, Any]) -> str:
@@ -208,7 +262,10 @@ def _named(values: Mapping[str, Any]) -> list[Fact]:
 
 def _value(key: str, value: Any) -> str:
     if isinstance(value, (list, tuple)) and not hasattr(value, "estimate"):
-        return ", ".join(_value(key, item) for item in value) or "none"
+        texts = [_value(key, item) for item in value]
+        if len(texts) > MOST_LISTED:
+            texts = [f"{len(texts)} values: {texts[0]}", *texts[1:3], "...", texts[-1]]
+        return ", ".join(texts) or "none"
     if key.endswith("seconds"):
         return seconds_text(value)
     if key.endswith("bytes"):

@@ -46,6 +46,11 @@ def _interval(value: Any, missing: str) -> str:
     return interval_text(value, missing=missing)
 
 
+def _effect(value: Any, missing: str) -> str:
+    """An effect is described whether or not it may be judged: then only undefined is missing."""
+    return interval_text(value)
+
+
 def _p(value: Any, missing: str) -> str:
     return p_text(value, missing=missing)
 
@@ -59,10 +64,12 @@ HYPOTHESIS = Column("hypothesis", "Hypothesis", _text, numeric=False)
 WHERE = Column("where", "Row", _text, numeric=False)
 SAYS = Column("says", "Says", _text, numeric=False)
 EFFECTS = (
-    Column(SHARE, "Unique / explained", _interval),
-    Column("share_of_reproducible", "Share of the reproducible part", _interval),
-    Column("inversion_index", "Inversion index", _interval),
+    Column(SHARE, "Unique / explained", _effect),
+    Column("share_of_reproducible", "Share of the reproducible part", _effect),
+    Column("inversion_index", "Inversion index", _effect),
 )
+ALONE = Column("alone", "Explained by OLS alone", _effect)
+PAIRS = Column("pairs_p", "Re-paired twin contexts, p", _p)
 TESTS = (
     Column("positive_in_folds", "Positive in folds", _number),
     Column("p_corrected", "Corrected p", _p),
@@ -112,7 +119,9 @@ def highest_rows(rows: pd.DataFrame, caption: str, *, assessable: bool, most: in
     seen = ols_rows(rows)
     seen = seen[~seen["blind"].astype(bool)].sort_values(SHARE, ascending=False).head(most)
     entries = [with_place(_joined(record)) for record in seen.to_dict("records")]
-    return table(caption, (WHERE, SAYS, *EFFECTS, T, *TESTS), entries, missing=_missing(assessable))
+    more = _present(entries, ALONE) + _present(entries, PAIRS)
+    columns = (WHERE, SAYS, *EFFECTS, T, *TESTS, *more)
+    return table(caption, columns, entries, missing=_missing(assessable))
 
 
 def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool) -> Table:
@@ -129,7 +138,7 @@ def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool
             Column("family", "Family", _text, numeric=False),
             WHO,
             WHERE,
-            Column(SHARE, "Unique / explained", _interval),
+            Column(SHARE, "Unique / explained", _effect),
             T,
             Column("p_corrected", "Corrected p", _p),
         ),
@@ -145,8 +154,8 @@ def behaviour(frame: pd.DataFrame) -> Table:
         if entry["predictor"] == "model":
             entry["difference"] = "-"
     return table(
-        "Held-out error of the answers, and the model's error minus each predictor's on the same "
-        "contexts (below 0: the model is better)",
+        "Held-out mean absolute error in printed units, and the model's minus each predictor's on "
+        "the same contexts (below 0: the model is better)",
         (
             Column("predictor", "Predictor", _text, numeric=False),
             Column("error", "Error", _interval),
@@ -189,7 +198,11 @@ def answers(frame: pd.DataFrame) -> Table:
 def with_place(entry: Entry) -> dict[str, Any]:
     """The entry with the name of its row; an entry without a row says so."""
     placed = not is_missing(entry.get("layer")) and not is_missing(entry.get("head"))
-    return {**entry, "where": where_text(entry) if placed else "no row"}
+    full = {**entry, "where": where_text(entry) if placed else "no row"}
+    folds, positive = entry.get("folds"), entry.get("positive_in_folds")
+    if not is_missing(folds) and not is_missing(positive):
+        full["positive_in_folds"] = f"{number_text(positive)} of {number_text(folds)}"
+    return full
 
 
 def _quoted(value: Any, missing: str) -> str:

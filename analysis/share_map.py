@@ -118,12 +118,11 @@ def _cells(rows: pd.DataFrame, part: str) -> dict[tuple[int, int], dict[str, Any
     if part != BEST:
         chosen = rows[rows["part"] == part]
     else:
-        shares = rows[SHARE].where(~rows["blind"].astype(bool))
-        order = shares.sort_values(ascending=False, na_position="last", kind="stable").index
-        ranked = rows.loc[order]
         # a part that is seen but has no defined share still goes before a blind one
-        ranked = ranked.assign(_blind=ranked["blind"].astype(bool), _none=ranked[SHARE].isna())
-        ranked = ranked.sort_values(["_blind", "_none"], kind="stable")
+        blind = [untested(row) for row in rows.to_dict("records")]
+        ranked = rows.assign(_blind=blind).sort_values(
+            ["_blind", SHARE], ascending=[True, False], na_position="last", kind="stable"
+        )
         chosen = ranked.drop_duplicates(["layer", "head"])
     records = chosen.to_dict("records")
     return {(int(row["layer"]), int(row["head"])): row for row in records}
@@ -187,11 +186,16 @@ def _grey(
     )
 
 
+def untested(row: Mapping[str, Any]) -> bool:
+    """Whether a row was counted and not tested: it does not see the query, or not all examples."""
+    return bool(row["blind"]) or bool(row.get("outside", False))
+
+
 def _kind(row: Mapping[str, Any] | None) -> str:
     """Which mark a cell carries; none for an ordinary row and where there is no row."""
     if row is None:
         return ""
-    if row["blind"]:
+    if untested(row):
         return "blind"
     if is_missing(row[SHARE]):
         return "undefined"
@@ -202,7 +206,7 @@ def _kind(row: Mapping[str, Any] | None) -> str:
 
 
 def _shown(row: Mapping[str, Any] | None) -> float | None:
-    if row is None or row["blind"] or is_missing(row[SHARE]):
+    if row is None or untested(row) or is_missing(row[SHARE]):
         return None
     return float(f"{float(row[SHARE]):.4g}")
 
@@ -238,8 +242,9 @@ def where_text(row: Mapping[str, Any], *, part: bool = True) -> str:
 def _note(row: Mapping[str, Any] | None, *, assessable: bool) -> list[str]:
     if row is None:
         return ["no row here", *[""] * (len(FIGURES) - 1)]
-    if row["blind"]:
-        says = "does not see the query: counted, not tested"
+    if untested(row):
+        unseen = "does not see the query" if row["blind"] else "does not see every example"
+        says = f"{unseen}: counted, not tested"
         return [where_text(row), says, *["not tested"] * (len(FIGURES) - 2)]
     tested = UNDEFINED if assessable else NOT_ASSESSABLE
     spans = [

@@ -72,6 +72,13 @@ def test_best_never_prefers_a_blind_part(blind_part: str) -> None:
     assert shown(trained_map(table), "best", "share").z[0][0] == -0.5
 
 
+def test_best_prefers_an_undefined_share_to_a_blind_part() -> None:
+    table = small_table()
+    table.loc[cell(table, 0, 0, "x"), "blind"] = True
+    table.loc[cell(table, 0, 0, "y"), SHARE] = np.nan
+    assert shown(trained_map(table), "best", "share").customdata[0][0][2] == "undefined"
+
+
 def test_blind_and_undefined_rows_have_no_colour_of_the_scale_but_a_mark() -> None:
     table = small_table()
     table.loc[cell(table, 0, 0, "y"), "blind"] = True
@@ -86,6 +93,15 @@ def test_blind_and_undefined_rows_have_no_colour_of_the_scale_but_a_mark() -> No
     assert [line[0] for line in shown(figure, "y", "grey").z] == [1, 1, None]
     assert "does not see the query" in heat.customdata[0][0][1]
     assert heat.customdata[1][0][2] == "undefined"
+
+
+def test_a_row_that_does_not_see_every_example_is_hatched_too() -> None:
+    table = small_table().assign(outside=False)
+    table.loc[cell(table, 0, 0, "y"), "outside"] = True
+    figure = trained_map(table)
+    assert shown(figure, "y", "share").z[0][0] is None
+    assert (list(shown(figure, "y", "blind").x), shown(figure, "y", "blind").y[0]) == ([0], 0)
+    assert "does not see every example" in shown(figure, "y", "share").customdata[0][0][1]
 
 
 def test_the_hover_holds_every_figure_with_its_interval() -> None:
@@ -150,7 +166,7 @@ def test_an_undefined_difference_is_named_and_not_drawn() -> None:
     figure = figures.difference_intervals(behaviour_table())
     labels, values = figure.layout.yaxis.ticktext, figure.data[0].x
     drawn = dict(zip(labels, values, strict=True))
-    assert "model" not in drawn
+    assert list(labels) == ["mean", "last (undefined)", "nearest", "kernel", "ridge"]
     assert drawn["last (undefined)"] is None
     assert drawn["mean"] == -0.4
 

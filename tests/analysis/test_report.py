@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.report import plain, render, variants_of
+from analysis.report_facts import lead_and_rest
 from tests.analysis.page_reader import Page, without_plotly
 from tests.analysis.study_tables import SHARE, row_test_table
 from tests.analysis.study_view_factory import SMALL, both, changed, study
@@ -26,7 +27,15 @@ def page(source: str) -> Page:
 
 
 def test_the_first_line_is_the_verdict(page: Page) -> None:
-    assert page.seen[0] == ("p", both()[0].result["verdict"]["sentence"])
+    assert page.seen[0] == ("strong", both()[0].result["verdict"]["sentence"])
+
+
+def test_a_verdict_of_several_sentences_stands_whole_in_one_paragraph() -> None:
+    text = "Attention: none detected. No row passed. Twins: none detected."
+    view = changed(study(SMALL), verdict={"label": "none detected", "sentence": text})
+    page = Page(without_plotly(render([view], title="t")))
+    assert page.with_class("sentence") == [text]
+    assert page.seen[0] == ("strong", "Attention: none detected.")
 
 
 def test_verdict_label_behaviour_and_twins_of_every_study_come_before_the_title(
@@ -46,6 +55,59 @@ def test_verdict_label_behaviour_and_twins_of_every_study_come_before_the_title(
         assert view.title in after
     twin = next(line for line in head if "shuffled (seed 2)" in line)
     assert "unique share 0.020 [-0.020, 0.060], p 1.000; none detected" in twin
+
+
+def test_the_lead_ends_with_the_sentence_on_attention() -> None:
+    text = (
+        "The answers beat the mean (1.05 to .9). Attention: none detected. No row passed. Rows: 9."
+    )
+    assert lead_and_rest(text) == (
+        "The answers beat the mean (1.05 to .9). Attention: none detected.",
+        "No row passed. Rows: 9.",
+    )
+    assert lead_and_rest("No verdict. P = 1.") == ("No verdict.", "P = 1.")
+    assert lead_and_rest("x") == ("x", "")
+
+
+def test_what_the_verdict_says_of_behaviour_is_not_said_twice() -> None:
+    view = study(SMALL)
+    said = view.result["behaviour"]["sentence"]
+    verdict = {"label": "none detected", "sentence": f"{said} Attention: none detected."}
+    page = Page(without_plotly(render([changed(view, verdict=verdict)], title="t")))
+    head = [text for _, text in page.seen][:8]
+    assert [line for line in head if said in line] == [f"{said} Attention: none detected."]
+    # the errors of the table (printed units), not those of the result
+    errors = (
+        "Held-out error: model 0.400 [0.350, 0.470], mean 0.800 [0.750, 0.870], "
+        "nearest 0.300 [0.250, 0.370]. Answers that could be read: 98.4 %."
+    )
+    assert errors in head
+
+
+def test_the_gate_and_the_counts_of_families_are_shown() -> None:
+    view = study(SMALL)
+    verdict = {**view.result["verdict"], "families": {"inverse": 1, "kernel": 7}}
+    behaviour = {**view.result["behaviour"], "beats_mean": True, "asked": 64}
+    view = changed(view, verdict=verdict, behaviour=behaviour)
+    page = Page(without_plotly(render([view], title="t")))
+    said = "Rows that each family alone explains best: inverse 1, kernel 7."
+    assert ("p", said) in page.seen
+    facts = dict(rows_of(page, "The gate: answers that could be read, and what they beat"))
+    assert facts == {"Parse rate": "98.4 %", "Beats mean": "yes", "Asked": "64"}
+
+
+def test_folds_are_counted_out_of_all_where_these_are_known() -> None:
+    view = study(SMALL)
+    entry = {**view.result["row_test"][0], "folds": 8}
+    page = Page(without_plotly(render([changed(view, row_test=[entry])], title="t")))
+    rows = rows_of(page, "Trained model: the best row of each hypothesis")
+    assert rows[0][6] == "8 of 8"
+
+
+def test_long_lists_of_settings_are_shown_by_their_ends() -> None:
+    view = changed(study(SMALL), manifest={"contexts": {"blocks": list(range(64))}})
+    page = Page(without_plotly(render([view], title="t")))
+    assert dict(rows_of(page, "Contexts")) == {"Blocks": "64 values: 0, 1, 2, ..., 63"}
 
 
 def test_a_preview_is_marked_and_a_full_study_is_not(page: Page) -> None:
@@ -94,6 +156,14 @@ def test_without_a_verdict_tests_are_not_assessable_and_effects_stay(page: Page)
     assert rows[0][0] == "ols"
     assert rows[0][3] == "0.310 [0.270, 0.350]"
     assert rows[0][6:] == ["not assessable", "not assessable"]
+
+
+def test_without_a_verdict_an_undefined_effect_is_still_called_undefined() -> None:
+    view = study(SMALL, assessable=False)
+    entry = {**view.result["row_test"][0], SHARE: None}
+    page = Page(without_plotly(render([changed(view, row_test=[entry])], title="t")))
+    rows = rows_of(page, "Trained model: the best row of each hypothesis")
+    assert rows[0][3] == "undefined"
 
 
 def rows_of(page: Page, caption: str) -> list[list[str]]:
