@@ -120,6 +120,17 @@ def test_only_heads_that_invert_agree(twins: tuple[ContextArrays, ContextArrays]
     assert found.pairs == 32
 
 
+def test_what_kernels_and_scaled_heads_change_is_their_own(
+    twins: tuple[ContextArrays, ContextArrays],
+) -> None:
+    """They read the other examples too, and their change resembles that of least squares: with
+    little noise their own change, which is in M0, leaves nothing of it (else up to .2)."""
+    names = sorted(READS_OTHERS - {"y times answer", "kernel of y - answer", "last place x q1"})
+    found = run(*noisy(names, twins, 0.02), twins)
+    assert not found.agrees.any()
+    np.testing.assert_allclose(found.coefficient, 0, atol=0.02)
+
+
 def test_a_head_that_inverts_with_the_wrong_sign_does_not_agree(
     twins: tuple[ContextArrays, ContextArrays],
 ) -> None:
