@@ -11,6 +11,7 @@ import numpy as np
 
 from hatlens.cells import ANSWER_TOKENS, TRAINED, Tokens, run_cells
 from hatlens.config import FREE, StudyConfig
+from hatlens.hypotheses import resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
 from hatlens.store import RunFolder
@@ -85,6 +86,7 @@ def check_names(config: StudyConfig) -> None:
         if twin not in TWINS:
             raise unknown_name("twin", twin, TWINS)
     layout_named(config.layout)
+    resolve(config.hypotheses)
 
 
 def tokenize_sets(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:

@@ -19,6 +19,9 @@ FAMILIES = (
     "cosine",
 )
 
+OWN = "own"
+"""The family of a user's own function: compared with all of M0* and the least-squares row."""
+
 RowFunction = Callable[[ContextArrays], Floats]
 Parameter = float | str
 
@@ -28,7 +31,7 @@ class Hypothesis:
     """One way in which a query may weigh the examples of its prompt.
 
     name: as listed, with its parameters, for example ``ridge(0.01)``.
-    family: one of `FAMILIES`; inside "inverse" only the inversion index tells members apart.
+    family: one of `FAMILIES`, or `OWN`; inside "inverse" only the inversion index tells members apart.
     statement: one line that says what the row is.
     source: arXiv id and section, empty for a user's own hypothesis.
     affine_invariant: whether an invertible affine map of x leaves the row unchanged; the rows of
@@ -53,7 +56,7 @@ class Hypothesis:
     params: Mapping[str, Parameter] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
+        if self.family not in (*FAMILIES, OWN):
             raise ValueError(
                 f"hypothesis {self.name!r}: needed a family among {', '.join(FAMILIES)}; "
                 f"came {self.family!r}"
