@@ -20,8 +20,9 @@ class Agreement(NamedTuple):
     spd: squared distance of the answers to the predictions as a share of Var(y): mean over units
     of the squared difference (2211.15661, section 4) over the mean variance of y within a
     context; 0 is the same answers. NaN where y does not vary.
-    behind_nearest: its spd minus that of the nearest hypothesis, paired by unit; not separable
-    from the nearest where the interval includes 0.
+    behind_nearest: its spd minus that of the nearest hypothesis, paired by unit. The nearest was
+    chosen by looking, so the interval is widened for the number of hypotheses (Holm: for those that
+    are not separated yet). separable: whether it lies above 0.
     held_out_error: mean absolute error of the hypothesis itself against the queries' own y.
     same_as: the hypothesis listed before that makes the same predictions here, or empty.
     """
@@ -55,21 +56,41 @@ def agreement(
     spds = [ratio_interval(one, variance) for one in apart]
     order = np.argsort([one.estimate for one in spds], kind="stable")
     same = same_as([predictions[place] for place in order], [hypotheses[place] for place in order])
+    behind = behind_nearest([apart[place] - apart[order[0]] for place in order], variance, same)
     lines = []
-    for place, alias in zip(order, same, strict=True):
-        behind = ratio_interval(apart[place] - apart[order[0]], variance)
+    for rank, place in enumerate(order):
         missed = np.where(readable, np.abs(predictions[place] - targets), np.nan)
         lines.append(
             Agreement(
                 hypothesis=hypotheses[place].name,
                 spd=spds[place],
-                behind_nearest=behind,
-                separable=behind.low > 0,
+                behind_nearest=behind[rank],
+                separable=behind[rank].low > 0,
                 held_out_error=mean_interval(units.mean(missed)),
-                same_as=alias,
+                same_as=same[rank],
             )
         )
     return tuple(lines)
+
+
+def behind_nearest(
+    differences: Sequence[Floats], variance: Floats, same: Sequence[str]
+) -> list[Interval]:
+    """Intervals of the differences (units,) from the first hypothesis, stepping down as Holm does.
+
+    Each step widens for the distinct hypotheses that no step has separated from the first yet.
+    """
+    left = list(range(len(differences)))
+    found: dict[int, Interval] = {}
+    while left:
+        comparisons = max(sum(not same[rank] for rank in left if rank), 1)
+        for rank in left:
+            found[rank] = ratio_interval(differences[rank], variance, comparisons=comparisons)
+        still = [rank for rank in left if not found[rank].low > 0]
+        if len(still) == len(left):
+            break
+        left = still
+    return [found[rank] for rank in range(len(differences))]
 
 
 def within_variance(contexts: ContextArrays, units: Units) -> Floats:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from analysis.design import Floats
 
-LEVEL = 0.95
+ALPHA = 0.05
 
 
 class Interval(NamedTuple):
@@ -30,7 +30,7 @@ def mean_interval(values: Floats) -> Interval:
     return around(float(known.mean()), known)
 
 
-def ratio_interval(numerators: Floats, denominators: Floats) -> Interval:
+def ratio_interval(numerators: Floats, denominators: Floats, *, comparisons: int = 1) -> Interval:
     """Mean numerator over mean denominator, its interval (see `around`) by linearisation.
 
     One numerator and one denominator a unit; a unit with a NaN in either is left out. NaN where
@@ -41,15 +41,15 @@ def ratio_interval(numerators: Floats, denominators: Floats) -> Interval:
     if len(top) == 0 or bottom.mean() <= 0:
         return UNDEFINED
     ratio = float(top.mean() / bottom.mean())
-    return around(ratio, (top - ratio * bottom) / bottom.mean())
+    return around(ratio, (top - ratio * bottom) / bottom.mean(), comparisons=comparisons)
 
 
-def around(estimate: float, spread: Floats) -> Interval:
+def around(estimate: float, spread: Floats, *, comparisons: int = 1) -> Interval:
     """The estimate with the interval of a mean of numbers that vary like `spread`, one a unit.
 
     Student's t corrected for skewness by Hall's cubic transformation (Hall 1992, J. R. Statist.
     Soc. B 54; the plain t of two units). NaN with fewer than two units, of no width where all are
-    equal.
+    equal. comparisons: how many intervals hold together at 95 % (Bonferroni).
     """
     units = len(spread)
     if units < 2:
@@ -59,7 +59,7 @@ def around(estimate: float, spread: Floats) -> Interval:
     if sd == 0:
         return Interval(estimate, estimate, estimate)
     skewness = sample_skewness(deviations)
-    quantile = float(stats.t.ppf(0.5 + LEVEL / 2, units - 1))
+    quantile = float(stats.t.ppf(1 - ALPHA / 2 / comparisons, units - 1))
     low, high = (untransformed(side * quantile, skewness, units) for side in (1, -1))
     error = sd / math.sqrt(units)
     return Interval(estimate, estimate - error * low, estimate - error * high)
@@ -87,7 +87,7 @@ def proportion_interval(successes: int, trials: int) -> Interval:
     """A share of independent trials with its exact (Clopper-Pearson) interval; NaN of 0 trials."""
     if trials == 0:
         return UNDEFINED
-    exact = stats.binomtest(successes, trials).proportion_ci(LEVEL, method="exact")
+    exact = stats.binomtest(successes, trials).proportion_ci(1 - ALPHA, method="exact")
     return Interval(successes / trials, float(exact.low), float(exact.high))
 
 

@@ -15,6 +15,14 @@ def test_mean_of_symmetric_units_has_the_t_interval() -> None:
     assert_allclose(mean_interval(np.array([1.0, 3, 5])), [3, 3 - half, 3 + half], rtol=1e-6)
 
 
+def test_intervals_that_hold_together_are_wider() -> None:
+    """Ten comparisons of three units: t of 2 degrees at 1 - .0025 is 14.08905."""
+    values, ones = np.array([1.0, 3, 5]), np.ones(3)
+    half = 14.08905 * 2 / np.sqrt(3)
+    expected = [3, 3 - half, 3 + half]
+    assert_allclose(ratio_interval(values, ones, comparisons=10), expected, rtol=1e-6)
+
+
 def test_the_skewness_correction_undoes_halls_transformation() -> None:
     """T + g/3 T^2 + g^2/27 T^3 + g/6n of T = t / sqrt(n) gives the t quantile back at both ends."""
     values = np.random.default_rng(0).exponential(size=17)
