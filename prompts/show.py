@@ -52,7 +52,7 @@ def show_prompt(
         return "\n".join([*lines, _marked(prompt, [], len(prompt.text)), ""])
     tokenized = tokenize_context(contexts, index, tokenizer, layout=layout, bos=bos)
     pieces = sites(contexts, index, tokenizer, layout)[0][query].pieces
-    lead = 0 if tokenized.bos is None else 1
+    lead = int(tokenized.parts["all"][0, 0])  # the text starts with its first example
     length = len(tokenized.prefix) + tokenized.suffixes.shape[1]
     borders = pieces.ends[: length - lead].tolist()
     counts = ", ".join(f"{part} {rows.shape[1]}" for part, rows in tokenized.parts.items())

@@ -82,7 +82,7 @@ class Table:
             dropped = int((~kept).sum())
             warnings.append(f"{dropped} of {len(kept)} rows with a declared missing cell left out")
         for name, column in zip(names, values[kept].T, strict=True):
-            if self._date_format(name) is None and all(map(is_calendar_integer, column)):
+            if all(map(is_calendar_integer, column)):
                 warnings.append(
                     f"{name} looks like a date written as an integer ({column[0]:.0f}): "
                     f"differences are not days; date_format={{{name!r}: '%Y%m%d'}} counts days"

@@ -12,21 +12,22 @@ GPT_4_LIKE = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*
 
 
 def wrapped(
-    splitter: Any, merges: Sequence[tuple[str, str]], *, bos: bool = False, trim: bool = False
+    splitter: Any, merges: Sequence[tuple[str, str]], *, lead: str = "", trim: bool = False
 ) -> Any:
-    """A byte-level BPE tokenizer with these merges, in order of rank."""
+    """A byte-level BPE tokenizer with these merges, in order of rank.
+
+    `lead` is what it puts before a text, e.g. ``<s>``; then it ends the text with ``</s>``.
+    """
     vocabulary = [*BYTES, *(a + b for a, b in merges), "<s>", "</s>"]
     ids = {piece: number for number, piece in enumerate(dict.fromkeys(vocabulary))}
     backend = Tokenizer(models.BPE(vocab=ids, merges=list(merges)))
     backend.pre_tokenizer = splitter
     backend.decoder = decoders.ByteLevel()
     steps: list[Any] = [processors.ByteLevel(trim_offsets=trim)]
-    if bos:
-        steps.append(
-            processors.TemplateProcessing(
-                single="<s> $A </s>", special_tokens=[("<s>", ids["<s>"]), ("</s>", ids["</s>"])]
-            )
-        )
+    if lead:
+        marks = [(mark, ids[mark]) for mark in ("<s>", "</s>")]
+        ended = f"{lead} $A </s>"
+        steps.append(processors.TemplateProcessing(single=ended, special_tokens=marks))
     backend.post_processor = processors.Sequence(steps)
     fast: Any = PreTrainedTokenizerFast
     return fast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
@@ -36,11 +37,11 @@ def _byte_level(*, use_regex: bool = True) -> Any:
     return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=use_regex)
 
 
-def single_digits(*, bos: bool = False, trim: bool = False) -> Any:
+def single_digits(*, lead: str = "", trim: bool = False) -> Any:
     """One token a digit, as in SmolLM2: a blank before a digit is a token, ` -` is one too."""
     splitter = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), _byte_level()])
     merges = [(BLANK, "-"), (BLANK, "+"), (BLANK, "y"), (",", "-"), ("(", "-"), ("=", "(")]
-    return wrapped(splitter, merges, bos=bos, trim=trim)
+    return wrapped(splitter, merges, lead=lead, trim=trim)
 
 
 def three_digits() -> Any:
@@ -53,6 +54,12 @@ def three_digits() -> Any:
     merges += [(a + b, c) for a in digits for b in digits for c in digits]
     merges += [(a, b + c) for a in digits for b in digits for c in digits]
     return wrapped(splitter, [*merges, (BLANK, "-"), (BLANK, "+"), (BLANK, "y")])
+
+
+def unlike_signs() -> Any:
+    """One token a digit; a minus takes the blank before it and a plus does not."""
+    splitter = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), _byte_level()])
+    return wrapped(splitter, [(BLANK, "-")])
 
 
 def irregular() -> Any:

@@ -116,8 +116,19 @@ def test_contexts_outside_the_range_are_drawn_again_and_counted() -> None:
     tight = drawn(DECIMAL, contexts=30, condition=1.0, x_half_range=2.2)
     assert tight.redrawn > 10 * max(wide.redrawn, 1)
     assert max(np.abs(context.x).max() for context in tight.contexts) <= 2.2
+    low = drawn(DECIMAL, contexts=30, y_half_range=1.8)
+    assert low.redrawn > 0
+    assert max(np.abs([*c.y, *c.targets]).max() for c in low.contexts) <= 1.8
     with pytest.raises(Refusal, match="no context within the printed range"):
         drawn(DECIMAL, contexts=1, x_half_range=0.1)
+
+
+def test_drawing_a_context_again_does_not_change_the_next_one() -> None:
+    wide, tight = drawn(DECIMAL, contexts=30), drawn(DECIMAL, contexts=30, x_half_range=2.2)
+    same = [
+        np.array_equal(one.x, two.x) for one, two in zip(wide.contexts, tight.contexts, strict=True)
+    ]
+    assert True in same[same.index(False) :]
 
 
 def test_scaling_x_doubles_what_is_printed_where_the_range_is_kept() -> None:
@@ -204,10 +215,10 @@ def test_twins_share_function_offset_and_noise() -> None:
 
 def test_all_cross_products_of_the_last_feature_change_sign() -> None:
     a_set, b_set = draw_pairs(
-        Design(features=4), DECIMAL, pairs=6, fillers=12, rng=np.random.default_rng(3)
+        Design(features=4), DECIMAL, pairs=30, fillers=11, rng=np.random.default_rng(3)
     )
     for a, b in zip(a_set.contexts, b_set.contexts, strict=True):
-        assert a.x.shape == (22, 4)
+        assert a.x.shape == (21, 4)
         crossed = [np.cov(side.x[10:].T)[-1, :-1] for side in (a, b)]
         assert (crossed[0] * crossed[1] < 0).all()
         assert_array_equal(a.x[:, :-1], b.x[:, :-1])
@@ -223,6 +234,9 @@ def test_sets_hold_everything_and_repeat_with_the_seed() -> None:
     assert_array_equal(first.order, second.order)
     more_pairs = draw_sets(Design(contexts=2), UNSIGNED, pairs=4, rng=np.random.default_rng(5))
     assert_array_equal(more_pairs.main.contexts[1].y, first.main.contexts[1].y)
+    longer = draw_sets(Design(contexts=3), UNSIGNED, pairs=2, rng=np.random.default_rng(5))
+    assert_array_equal(longer.replicate.contexts[1].y, first.replicate.contexts[1].y)
+    assert_array_equal(longer.pairs_a.contexts[1].y, first.pairs_a.contexts[1].y)
 
 
 def test_one_feature_has_no_twins() -> None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from prompts.numerals import CODECS, codec_named
 from prompts.refusal import Refusal
@@ -118,19 +119,28 @@ def test_an_affine_codec_prints_the_same_at_every_magnitude(scale: float) -> Non
     # 1, 2, 4 of range 1..4: shares 0, 1/3, 1 of 9.99.
     column = np.array([1.0, 2.0, 4.0]) * scale
     printed = CODECS["unsigned-decimal"].printed(column, low=column[0], high=column[2])
-    np.testing.assert_array_equal(printed, [0.0, 3.33, 9.99])
+    assert_array_equal(printed, [0.0, 3.33, 9.99])
+
+
+@given(unit=st.floats(1e-9, 1e9))
+def test_a_change_of_unit_flips_no_rounding(unit: float) -> None:
+    # In steps of a 1,998th of the range every second number lies halfway between two prints.
+    column = np.arange(1999) * 1.0
+    codec = CODECS["unsigned-decimal"]
+    plain = codec.printed(column, low=0, high=1998)
+    assert_array_equal(codec.printed(column * unit, low=0, high=1998 * unit), plain)
 
 
 @pytest.mark.parametrize("scale", [1.0, -1.0])
 def test_a_range_wider_than_float64_does_not_overflow(scale: float) -> None:
     column = np.array([-1.7e308, 0.0, 1.7e308]) * scale
     printed = CODECS["unsigned-integer"].printed(column, low=-1.7e308, high=1.7e308)
-    np.testing.assert_array_equal(printed, [0, 500, 999][:: int(scale)])
+    assert_array_equal(printed, [0, 500, 999][:: int(scale)])
 
 
 def test_a_constant_column_prints_as_the_middle() -> None:
     printed = CODECS["unsigned-decimal"].printed([7.0, 7.0], low=7.0, high=7.0)
-    np.testing.assert_array_equal(printed, CODECS["unsigned-decimal"].round([4.995, 4.995]))
+    assert_array_equal(printed, CODECS["unsigned-decimal"].round([4.995, 4.995]))
 
 
 @given(number=numbers)

@@ -49,10 +49,10 @@ def test_token_borders_are_marked() -> None:
 
 
 def test_the_prompt_ends_where_the_answers_first_token_would_start() -> None:
-    text = shown("decimal", tokenizer=single_digits(bos=True))
+    text = shown("decimal", tokenizer=single_digits(lead="<s>"))
     assert "|;| y|:|\n\n" in text
     assert "position 60" in text
-    assert f"token before the text: {single_digits(bos=True).bos_token_id}" in text
+    assert f"token before the text: {single_digits(lead='<s>').bos_token_id}" in text
 
 
 def test_refusals() -> None:

@@ -86,6 +86,8 @@ def test_independent_and_nearly_dependent_columns() -> None:
     assert exact == ()
     assert near[0].startswith("c = ")
     assert near[0].endswith(" b")
+    twice = np.column_stack([x[:, 0], x[:, 0], 2 * x[:, 0]])
+    assert dependence(twice, ["a", "b", "c"]).exact == ("b = a", "c = 2 a")
     # Two rows can judge no column: everything would be a combination.
     assert dependence(x[:2], ["a", "b", "c"]).exact == ()
 

@@ -240,7 +240,11 @@ def test_dates_are_no_features_without_a_format(tmp_path: Path) -> None:
             first, second = column(table, "when")
             assert second - first == days_apart
             assert column(table, "y") == [1, 2]
-    assert column(written(tmp_path, "d\n1970-01-03\n", date_format="%Y-%m-%d"), "d") == [2]
+    text = "d,month,zone\n1970-01-03,2016.09,1970-01-03T02:00+02:00\n"
+    table = written(tmp_path, text, date_format="%Y-%m-%d")
+    assert (column(table, "d"), column(table, "month")) == ([2], [2016.09])
+    table = written(tmp_path, text, date_format={"zone": "%Y-%m-%dT%H:%M%z"})
+    assert column(table, "zone") == [2]
 
 
 @pytest.mark.parametrize(

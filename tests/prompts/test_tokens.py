@@ -13,12 +13,12 @@ from prompts.layouts import LAYOUTS, layout_named
 from prompts.numerals import CODECS, codec_named
 from prompts.refusal import Refusal
 from prompts.tokens import TokenizedContext, possible_answers, tokenize_all, tokenize_context
-from tests.prompts.small_tokenizers import irregular, single_digits, three_digits
+from tests.prompts.small_tokenizers import irregular, single_digits, three_digits, unlike_signs
 
 TOKENIZERS: dict[str, Callable[[], Any]] = {
     "single_digits": single_digits,
     "trimmed": lambda: single_digits(trim=True),
-    "bos": lambda: single_digits(bos=True),
+    "bos": lambda: single_digits(lead="<s>"),
     "three_digits": three_digits,
 }
 
@@ -190,6 +190,24 @@ def test_irregular_digits_are_refused_with_both_numbers() -> None:
     assert refused.value.where == "context 1, query 1, example 2, x1"
 
 
+def test_a_query_is_cut_like_the_examples() -> None:
+    given = by_hand("unsigned-decimal", [[1.25, 0.75]], [3.1], [[1.25, 0.75], [1.24, 0.75]], [1, 1])
+    with pytest.raises(Refusal, match=r"`1\.24` is 4 .* but `1\.25` is 3") as refused:
+        cut(given, irregular())
+    assert refused.value.where == "context 1, query 2, the query's own x1"
+
+
+def test_unequal_counts_beside_the_numbers_are_refused() -> None:
+    # x ␣ + 0 . 5 0 ␣ y ␣ + 1 . 0 0 ↵ is 16 tokens; with ␣- one token it is 15.
+    codec, one = "signed-decimal", [[0.5]]
+    given = by_hand(codec, [[0.5], [-0.5]], [1, 1], one, [1])
+    with pytest.raises(Refusal, match=r"examples have unequal token counts: \[16, 15\]"):
+        cut(replace(given, feature_names=("x1",)), unlike_signs(), "x {x1} y {y}")
+    given = by_hand(codec, one, [1], [[0.5], [-0.5]], [1, 1])
+    with pytest.raises(Refusal, match=r"queries are cut into unequal counts of tokens: \[9, 8\]"):
+        cut(replace(given, feature_names=("x1",)), unlike_signs(), "x {x1} y {y}")
+
+
 def test_a_blank_inside_the_first_digits_piece_belongs_to_the_number() -> None:
     tokenizer = irregular()
     tokenized = cut(small("unsigned-integer(1,0)"), tokenizer)
@@ -231,6 +249,8 @@ def test_an_end_fused_with_the_next_text_is_refused() -> None:
 def test_a_separator_needs_a_token_of_its_own() -> None:
     with pytest.raises(Refusal, match=r"separator ` ` .* inside piece ` 0`"):
         cut(small("unsigned-integer(1,0)"), irregular(), "{x1} {x2} {y} ")
+    with pytest.raises(Refusal, match=r"separator `;=` .* inside piece `=\(`"):
+        cut(small("unsigned-integer(1,0)"), single_digits(), "({x1} {x2} {y};=")
     # A blank at the separator's end may go with the next word.
     tokenizer = single_digits()
     tokenized = cut(small("unsigned-integer(1,0)"), tokenizer, "y{x1} {x2} {y}; ")
@@ -261,7 +281,7 @@ def test_a_tokenizer_without_offsets_is_refused() -> None:
 
 
 def test_bos_is_read_off_the_ids() -> None:
-    plain, with_bos = single_digits(), single_digits(bos=True)
+    plain, with_bos = single_digits(), single_digits(lead="<s>")
     assert not getattr(with_bos, "add_bos_token", False)  # the attribute says nothing
     given = small("unsigned-decimal")
     base = cut(given, plain, bos="never")
@@ -280,6 +300,38 @@ def test_bos_is_read_off_the_ids() -> None:
         assert_array_equal(tokenized.prefix_answers, base.prefix_answers + shift)
         for part, positions in tokenized.parts.items():
             assert_array_equal(positions, base.parts[part] + shift)
+
+
+def test_special_tokens_that_come_unasked_are_seen() -> None:
+    tokenizer = single_digits(lead="<s>")
+
+    class Unasked:
+        """Adds BOS and end mark also when asked not to."""
+
+        bos_token_id = tokenizer.bos_token_id
+        all_special_ids = tokenizer.all_special_ids
+
+        def __call__(self, text: Any, **options: Any) -> Any:
+            return tokenizer(text, **(options | {"add_special_tokens": True}))
+
+    given = small("unsigned-decimal")
+    for policy, bos in (("auto", tokenizer.bos_token_id), ("never", None)):
+        one, other = (cut(given, t, bos=policy) for t in (tokenizer, Unasked()))
+        assert one.bos == other.bos == bos
+        assert_array_equal(one.prefix, other.prefix)
+        assert_array_equal(one.suffixes, other.suffixes)
+        assert_array_equal(one.parts["x"], other.parts["x"])
+
+
+def test_all_that_stands_before_the_text_is_kept() -> None:
+    tokenizer = single_digits(lead="</s> <s>")
+    base = cut(small(), tokenizer, bos="never")
+    for policy in ("auto", "always"):
+        tokenized = cut(small(), tokenizer, bos=policy)
+        assert tokenized.bos == tokenizer.eos_token_id
+        assert_array_equal(tokenized.prefix[:2], [tokenizer.eos_token_id, tokenizer.bos_token_id])
+        assert_array_equal(tokenized.prefix[2:], base.prefix)
+        assert_array_equal(tokenized.prefix_answers, base.prefix_answers + 2)
 
 
 def test_a_tokenizer_without_bos_cannot_always_have_one() -> None:
