@@ -157,11 +157,15 @@ def _refuse_future(model: Any, captured: Capture, rows: Tensor) -> None:
 
 
 def _refuse_at(model: Any, captured: Capture, worst: Tensor, needed: str, most: float) -> None:
-    """Refuse naming the layer and head of the largest of `worst` (batch, layer, head)."""
+    """Refuse naming the first layer at fault, since later ones read what it made, and its head.
+
+    `worst` (batch, layer, head) holds the largest difference of each.
+    """
     by_head = worst.amax(0)
-    layer, head = divmod(int(by_head.argmax()), by_head.shape[1])
+    layer = int((by_head.amax(1) > most).nonzero()[0])
+    head = int(by_head[layer].argmax())
     raise Refusal(
-        f"needed {needed} (at most {most:g}), came {float(by_head.max()):.3g}",
+        f"needed {needed} (at most {most:g}), came {float(by_head[layer, head]):.3g}",
         where=f"{model_name(model)}, layer {captured.layers[layer]}, head {head}",
     )
 
@@ -189,17 +193,10 @@ def _logit_difference(model: Any, ours: Tensor, reference: Tensor, most: float) 
     return difference
 
 
-def _shared(model: Any, tokenized: Tokens, count: int, how: Sharing) -> Capture:
-    """The last rows of the first `count` queries, run as a study runs them."""
-    prefix = torch.as_tensor(tokenized.prefix, dtype=torch.long)
-    suffixes = torch.as_tensor(tokenized.suffixes[:count], dtype=torch.long)
-    block = next(run_blocks(model, Ask(prefix, suffixes, None, keep_all), how=how))
-    return stack_layers(Forward(block.kept, block.logits[:, None]), attention_path(model))
-
-
-def _sampled(tokenized: Tokens, length: int) -> Tensor:
+def _sampled(length: int) -> Tensor:
     """A few positions of the prompt, the last one last."""
-    return torch.linspace(0, length - 1, _SAMPLED_ROWS).round().long().unique()
+    places = {round(i * (length - 1) / (_SAMPLED_ROWS - 1)) for i in range(_SAMPLED_ROWS)}
+    return torch.tensor(sorted(places))
 
 
 def parity_gate(loaded: Any, tokenized: Tokens) -> ParityReport:
@@ -213,10 +210,9 @@ def parity_gate(loaded: Any, tokenized: Tokens) -> ParityReport:
     """
     model = the_module(loaded)
     path = attention_path(model)
-    tolerance = TOLERANCES[model.dtype]
     prefix, suffixes = torch.as_tensor(tokenized.prefix), torch.as_tensor(tokenized.suffixes[:2])
     ids = torch.cat([prefix.expand(len(suffixes), -1), suffixes], 1).long()
-    rows = _sampled(tokenized, ids.shape[1])
+    rows = _sampled(ids.shape[1])
     found, logits = _eager(model, ids[:1], rows)
     ours = _recorded(model, ids, rows, path)
     if path == "eager":
@@ -224,22 +220,16 @@ def parity_gate(loaded: Any, tokenized: Tokens) -> ParityReport:
         found = {layer: ours.weights[:1, i] for i, layer in enumerate(ours.layers)}
     _refuse_layers(model, ours, found)
     _refuse_future(model, ours, rows)
-    eager = torch.stack([found[layer] for layer in ours.layers], 1)
-    first = replace(ours, weights=ours.weights[:1])
-    weight = _weight_difference(model, first, eager, "eager ones", tolerance.weight)
-    logit = _logit_difference(model, ours.logits[:1], logits, tolerance.relative)
+    differences = _differences(model, ours, found, logits)
     how = sharing(model, ids.shape[1])
-    together = _shared(model, tokenized, len(suffixes), how)
-    whole = ours.weights[:, :, :, -1:]
-    shared = _weight_difference(model, together, whole, "whole prompts' ones", tolerance.weight)
     shape = model_shape(model.config)
     return ParityReport(
         passed=True,
         path=path,
         sharing=how,
-        max_logit_difference=logit,
-        max_weight_difference=weight,
-        max_shared_difference=shared,
+        max_weight_difference=differences[0],
+        max_logit_difference=differences[1],
+        max_shared_difference=_shared_difference(model, tokenized, ours, how),
         layers_captured=len(ours.layers),
         heads=shape.heads,
         kv_heads=shape.kv_heads,
@@ -247,3 +237,24 @@ def parity_gate(loaded: Any, tokenized: Tokens) -> ParityReport:
         tokens=ids.shape[1],
         dtype=str(model.dtype).removeprefix("torch."),
     )
+
+
+def _differences(
+    model: Any, ours: Capture, found: dict[int, Tensor], logits: Tensor
+) -> tuple[float, float]:
+    """Of weights and of logits, against the family's own eager attention on the first prompt."""
+    tolerance = TOLERANCES[model.dtype]
+    eager = torch.stack([found[layer] for layer in ours.layers], 1)
+    first = replace(ours, weights=ours.weights[:1])
+    weight = _weight_difference(model, first, eager, "eager ones", tolerance.weight)
+    return weight, _logit_difference(model, ours.logits[:1], logits, tolerance.relative)
+
+
+def _shared_difference(model: Any, tokenized: Tokens, whole: Capture, how: Sharing) -> float:
+    """Of weights, of queries run as a study runs them against whole prompts."""
+    prefix = torch.as_tensor(tokenized.prefix, dtype=torch.long)
+    suffixes = torch.as_tensor(tokenized.suffixes[: len(whole.weights)], dtype=torch.long)
+    block = next(run_blocks(model, Ask(prefix, suffixes, None, keep_all), how=how))
+    ours = stack_layers(Forward(block.kept, block.logits[:, None]), whole.path)
+    last, most = whole.weights[:, :, :, -1:], TOLERANCES[model.dtype].weight
+    return _weight_difference(model, ours, last, "whole prompts' ones", most)

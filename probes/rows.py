@@ -53,28 +53,35 @@ class ContextRows(NamedTuple):
     seconds: dict[str, float]
 
 
+def _averaging(parts: Any) -> Tensor:
+    """The matrix (token, part and example) that takes the mean over each example's tokens."""
+    tokens = [torch.as_tensor(np.asarray(parts[name]), dtype=torch.long) for name in PARTS]
+    means = torch.zeros(int(tokens[-1].max()) + 1, len(PARTS), len(tokens[0]))
+    for part, of_part in enumerate(tokens):
+        for example, positions in enumerate(of_part):
+            means[positions, part, example] = 1 / max(1, len(positions))
+    return means.flatten(1)
+
+
 def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
     """Reduce keys to (part, kind, example) by the mean over each example's tokens of the part.
 
     Gives (batch, query, head, part, kind, example), NaN where a token of the part is hidden.
     """
-    tokens = [torch.as_tensor(np.asarray(parts[name])) for name in PARTS]
-    shapes = [t.shape for t in tokens]
-    index = torch.cat([t.reshape(-1) for t in tokens])
+    means = _averaging(parts)
+    empty = (means.sum(0) == 0).expand(1, -1)
+    examples = len(parts[PARTS[-1]])
 
     def keep(rows: LayerRows) -> Tensor:
-        columns = (index - rows.first_key).to(rows.scores.device)
-        before_window = columns < 0
-        columns = columns.clamp(0, rows.scores.shape[-1] - 1)
-        scores = rows.scores.index_select(-1, columns).masked_fill(before_window, -torch.inf)
-        weights = rows.weights.index_select(-1, columns)
+        seen = means[rows.first_key :].to(rows.scores.device)
+        missing = empty | (means[: rows.first_key].sum(0) > 0)
+        scores, weights = (x[..., : len(seen)] for x in (rows.scores, rows.weights))
         hidden = torch.isinf(scores)
-        both = torch.stack([scores, weights], -2).masked_fill(hidden[..., None, :], torch.nan)
-        split = torch.split(both, [int(s.numel()) for s in shapes], -1)
-        means = [
-            torch.unflatten(v, -1, tuple(s)).mean(-1) for v, s in zip(split, shapes, strict=True)
-        ]
-        return torch.stack(means, -3).transpose(1, 2).cpu()
+        kinds = torch.stack([scores.masked_fill(hidden, 0.0), weights], -2) @ seen
+        hides = (hidden.to(seen.dtype) @ seen > 0) | missing.to(seen.device)
+        kinds = kinds.masked_fill(hides[..., None, :], torch.nan)
+        split = torch.unflatten(kinds, -1, (len(PARTS), examples))
+        return split.permute(0, 2, 1, 4, 3, 5).cpu()
 
     return keep
 

@@ -61,8 +61,13 @@ class ScoreRule(NamedTuple):
     linear: bool = False
 
 
-def take_rows(tensor: Tensor, rows: Tensor) -> Tensor:
-    """The asked rows of axis 2 of (batch, head, row, ...), rows (query,) or (batch, query)."""
+def take_rows(tensor: Tensor, rows: Tensor | None) -> Tensor:
+    """The asked rows of axis 2 of (batch, head, row, ...), rows (query,) or (batch, query).
+
+    None asks for all.
+    """
+    if rows is None:
+        return tensor
     rows = rows.to(tensor.device)
     if rows.dim() == 1:
         return tensor.index_select(2, rows)
@@ -98,7 +103,7 @@ def _mixed(weights: Tensor, keys: KeyValues) -> Tensor:
     return mixed.reshape(batch, heads, count, -1)
 
 
-def _hide(scores: Tensor, rows: Tensor, rule: ScoreRule, queries: int) -> Tensor:
+def _hide(scores: Tensor, rows: Tensor | None, rule: ScoreRule, queries: int) -> Tensor:
     """Scores with -inf at the keys that the asked rows may not see; written in place."""
     if rule.mask is not None:
         if rule.mask.shape[-1] < scores.shape[-1]:
@@ -110,7 +115,9 @@ def _hide(scores: Tensor, rows: Tensor, rule: ScoreRule, queries: int) -> Tensor
         return (scores + mask.to(scores.dtype)).masked_fill_(hidden, -torch.inf)
     if rule.causal:
         own = scores[..., scores.shape[-1] - queries :]
-        hidden = torch.arange(queries, device=rows.device) > rows[..., None]
+        columns = torch.arange(queries, device=scores.device)
+        rows = columns if rows is None else rows.to(scores.device)
+        hidden = columns > rows[..., None]
         own.masked_fill_(hidden if rows.dim() == 1 else hidden[:, None], -torch.inf)
     return scores
 
@@ -126,9 +133,11 @@ def _weights(scores: Tensor, rule: ScoreRule) -> tuple[Tensor, Tensor | None]:
     return weights[..., :-1], weights[..., -1]
 
 
-def score_rows(query: Tensor, keys: KeyValues, rows: Tensor, rule: ScoreRule) -> LayerRows:
-    """Scores and weights of the asked rows of `query` (batch, head, row, dim), in float32."""
-    rows = rows.to(query.device)
+def score_rows(query: Tensor, keys: KeyValues, rows: Tensor | None, rule: ScoreRule) -> LayerRows:
+    """Scores and weights of the asked rows of `query` (batch, head, row, dim), in float32.
+
+    `rows` (query,) or (batch, query); None asks for all.
+    """
     asked = take_rows(query, rows)
     asked = asked if asked.dtype == torch.float64 else asked.float()
     scores = _products(asked * rule.scaling, keys)
@@ -151,8 +160,10 @@ def unfused_output(
     """
     batch, heads, length, _ = query.shape
     block = max(1, _BLOCK_ELEMENTS // (batch * heads * keys.length))
+    everything = torch.arange(length, device=query.device)
     parts = []
-    for rows in torch.split(torch.arange(length, device=query.device), block):
+    for rows in [None] if block >= length else torch.split(everything, block):
         weights = score_rows(query, keys, rows, rule).weights.to(keys.value.dtype)
-        parts.append(_mixed(nn.functional.dropout(weights, dropout), keys))
+        weights = nn.functional.dropout(weights, dropout) if dropout else weights
+        parts.append(_mixed(weights, keys))
     return torch.cat(parts, 2).transpose(1, 2).contiguous()
