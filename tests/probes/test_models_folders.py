@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from probes.models import load_model
-from probes.weight_files import sha256_of
+from probes.weight_files import hash_of_files, sha256_of
 from prompts.refusal import Refusal
 from tests.probes.model_files import copy_folder, peaky, write_folder
 
@@ -85,6 +85,7 @@ def test_shards_are_read_and_hashed_as_sha256sum_lists_them(tmp_path: Path) -> N
     lines = "".join(f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in shards)
     loaded = load_model(str(folder))
     assert loaded.file_hash == hashlib.sha256(lines.encode()).hexdigest()
+    assert hash_of_files(shards[::-1]) == loaded.file_hash
     ids = torch.tensor([[1, 5, 9]])
     torch.testing.assert_close(loaded.model(ids).logits, model(ids).logits)
 
