@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.design import Floats
+from analysis.inference import Interval, mean_interval
 
 
 def score_scale(scores: NDArray[np.floating]) -> Floats:
@@ -13,6 +14,23 @@ def score_scale(scores: NDArray[np.floating]) -> Floats:
     """
     variance = [one.astype(np.float64).var(axis=-1).mean(axis=0) for one in scores]
     return np.asarray(np.sqrt(np.mean(variance, axis=0)))
+
+
+def correlation_with(weights: NDArray[np.floating], rows: Floats) -> Interval:
+    """Correlation over the examples of softmax weights with a row, mean over queries.
+
+    weights, rows: (C, M, N). Contexts are the unit of the interval; constant rows are left out.
+    Its most is `ceiling`.
+    """
+    pair = [np.asarray(one, dtype=np.float64) for one in (weights, rows)]
+    centred = [one - one.mean(axis=-1, keepdims=True) for one in pair]
+    sizes = [np.sqrt((one**2).sum(axis=-1)) for one in centred]
+    product, size = (centred[0] * centred[1]).sum(axis=-1), sizes[0] * sizes[1]
+    each = np.where(size > 0, product / np.where(size > 0, size, 1.0), np.nan)
+    known = np.isfinite(each)
+    counted = known.sum(axis=1)
+    sums = np.where(known, each, 0.0).sum(axis=1)
+    return mean_interval(np.where(counted > 0, sums / np.maximum(counted, 1), np.nan))
 
 
 def ceiling(rows: Floats, scale: Floats | float) -> Floats:

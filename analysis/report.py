@@ -206,7 +206,7 @@ def _tables(
     view: StudyView, variants: Sequence[Variant], *, assessable: bool
 ) -> dict[str, report_tables.Table | list[report_tables.Table]]:
     result, tables = view.result, view.tables
-    singles = ("best", "beside", "families", "behaviour", "agreement", "answers")
+    singles = ("best", "beside", "families", "alone", "behaviour", "agreement", "answers")
     found: dict[str, Any] = dict.fromkeys(singles)
     caption = "Trained model: the best row of each hypothesis"
     if result.get("row_test"):
@@ -244,6 +244,7 @@ def _tables(
     labels = {v.key: v.name for v in variants}
     makers = {
         "families": lambda frame: report_tables.families(frame, labels, assessable=assessable),
+        "alone": lambda frame: report_tables.alone(frame, labels),
         "behaviour": report_tables.behaviour,
         "agreement": report_tables.agreement,
         "answers": report_tables.answers,

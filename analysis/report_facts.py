@@ -120,7 +120,8 @@ def design_gate(result: Result) -> Facts:
         known.append(Fact("Rows that do not see every example", unseen, "not tested"))
     more = _flat({k: v for k, v in design.items() if k not in ("attainable", "identifies", "mde")})
     pairs = _flat(result.get("pairs") or {}, prefix="Re-paired twin contexts")
-    return Facts("What this design can show", (*known, *more, *pairs))
+    weights = _flat(result.get("weights") or {}, prefix="Softmax weights of the best row")
+    return Facts("What this design can show", (*known, *more, *pairs, *weights))
 
 
 def gate(result: Result) -> Facts:

@@ -165,6 +165,17 @@ def behaviour(frame: pd.DataFrame) -> Table:
     )
 
 
+def alone(frame: pd.DataFrame, labels: Mapping[str, str]) -> Table:
+    """For each hypothesis of the bank by itself, the row of each model that it explains best."""
+    entries = [with_place(_joined(record)) for record in frame.to_dict("records")]
+    return table(
+        "Each hypothesis by itself: the row that it explains best, chosen on the same contexts "
+        "(description; a share says nothing of what else would explain the row)",
+        (HYPOTHESIS, WHO, WHERE, Column("explained", "Explained alone", _interval)),
+        [{**e, "who": labels.get(str(e["variant"]), str(e["variant"]))} for e in entries],
+    )
+
+
 def agreement(frame: pd.DataFrame) -> Table:
     """How far the model's answers lie from each hypothesis', nearest first."""
     ranked = frame.sort_values("spd", na_position="last", kind="stable")

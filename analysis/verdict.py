@@ -166,8 +166,14 @@ def family_counts(test: RowTest) -> dict[str, int]:
 
 
 def _reason(test: RowTest, gate_failed: str) -> str:
+    """Why nothing may be concluded: what the contexts do not allow, and a gate that failed."""
+    reasons = [_design_reason(test)]
     if gate_failed:
-        return f"the behaviour gate failed: {gate_failed}"
+        reasons.append(f"the behaviour gate failed: {gate_failed}")
+    return "; ".join(reason for reason in reasons if reason)
+
+
+def _design_reason(test: RowTest) -> str:
     if test.not_assessable:
         return test.not_assessable
     if test.tested == 0:

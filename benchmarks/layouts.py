@@ -21,7 +21,13 @@ from prompts.tokens import tokenize_context
 
 SEED = 20_260_101
 LAYOUTS = ("line", "feature-block", "function", "arrow", "{x1} -> {y}\\n", "{x1}, {y}\\n")
-CODECS = ("unsigned-decimal", "unsigned-integer", "unsigned-integer(2,0)", "decimal", "signed-decimal")
+CODECS = (
+    "unsigned-decimal",
+    "unsigned-integer",
+    "unsigned-integer(2,0)",
+    "decimal",
+    "signed-decimal",
+)
 
 
 def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, Any]:
@@ -38,7 +44,11 @@ def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, An
             if answer is None:
                 continue
             nearest = context.y[np.argmin(np.linalg.norm(context.x - query, axis=1))]
-            for name, value in (("model", answer), ("mean", context.y.mean()), ("nearest", nearest)):
+            for name, value in (
+                ("model", answer),
+                ("mean", context.y.mean()),
+                ("nearest", nearest),
+            ):
                 errors[name].append(abs(value - target) / half)
     means = {name: float(np.mean(values)) if values else None for name, values in errors.items()}
     return {"parse_rate": len(errors["model"]) / asked, **means}

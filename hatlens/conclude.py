@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.bank import Hypothesis
+from analysis.bank import BANK, Hypothesis, hypothesis_named, rows
 from analysis.behaviour import Behaviour, behaviour
+from analysis.ceiling import ceiling, correlation_with, score_scale
 from analysis.design import ContextArrays
 from analysis.row_test import RowTest, row_test
+from analysis.survey import Alone, survey
 from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
@@ -20,6 +22,7 @@ from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, StoredSet, load_set
 from hatlens.store import RunFolder, json_text, plain
+from probes.rows import PARTS
 from prompts.refusal import Refusal
 
 
@@ -32,6 +35,7 @@ class Tested:
     arrays: ContextArrays
     test: RowTest
     behaviour: Behaviour
+    alone: tuple[Alone, ...]
 
 
 def conclude(
@@ -58,6 +62,7 @@ def conclude(
     texts, _ = stored_rows.answers(folder, TRAINED)
     for name, table in {
         "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
+        "alone": pd.concat([tables.alone_table(labels, one) for one in tested]),
         "families": pd.concat([tables.family_table(labels, one) for one in tested]),
         "behaviour": tables.behaviour_table(tested[0].behaviour, main),
         "agreement": tables.agreement_table(tested[0].behaviour),
@@ -90,8 +95,9 @@ def test_variant(
     _, values = stored_rows.answers(folder, variant)
     arrays = main.arrays(values)
     facts = folder.manifest()["contexts"]
+    scores = stored_rows.main_scores(folder, variant)
     test = row_test(
-        stored_rows.main_scores(folder, variant),
+        scores,
         arrays,
         hypotheses,
         rng=np.random.default_rng([config.seed, 1]),
@@ -102,11 +108,20 @@ def test_variant(
     found = behaviour(
         arrays,
         main.targets,
+        with_bank(hypotheses),
         blocks=facts["blocks"],
         unit=facts["unit"],
         printed_size=float(main.half_range[-1]),
     )
-    return Tested(variant, config.seed, arrays, test, found)
+    alone = survey(
+        scores, arrays, with_bank(hypotheses), rng=np.random.default_rng([config.seed, 2])
+    )
+    return Tested(variant, config.seed, arrays, test, found, alone)
+
+
+def with_bank(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The whole bank, and what was added to it."""
+    return [*BANK.values(), *(one for one in hypotheses if one.name not in BANK)]
 
 
 def gate_failed(found: Behaviour) -> str:
@@ -154,6 +169,15 @@ def study_result(
                 "identifies": design.identifies,
                 "mde": design.mde,
             },
+            "pairs": tables.pairs_result(trained.test),
+            "weights": weights_of_best(folder, labels, trained),
+            "correction": {
+                "rows": trained.test.tested,
+                "hypotheses": len(trained.test.hypotheses),
+                "flips": trained.test.flips,
+                "folds": trained.test.folds,
+                "unit": manifest["contexts"]["unit"],
+            },
             "twins": [
                 {
                     "kind": one.variant,
@@ -175,7 +199,9 @@ def study_result(
             "cost": {
                 "study_seconds": measured.get("seconds"),
                 "analysis_seconds": seconds,
-                "forward_seconds": manifest.get("forward_seconds"),
+                "forward_seconds": sum(
+                    stored_rows.forward_seconds(folder, one.variant) for one in tested
+                ),
                 "capture_overhead": manifest.get("capture_overhead"),
                 "peak_bytes": measured.get("peak_bytes"),
             },
@@ -188,3 +214,33 @@ def study_result(
         }
     )
     return result
+
+
+def weights_of_best(
+    folder: RunFolder, labels: stored_rows.RowLabels, tested: Tested
+) -> dict[str, Any] | None:
+    """Softmax weights of the best head beside least squares, with the ceiling of its score scale.
+
+    None where no row is tested, or where the best row is a layer's sum (which has no softmax).
+    """
+    best = tested.test.chosen[0]
+    place = labels.table().iloc[best.row]
+    if best.row < 0 or place["head"] == stored_rows.LAYER_SUM:
+        return None
+    at = (
+        slice(None),
+        slice(None),
+        labels.layers.index(place["layer"]),
+        place["head"],
+        PARTS.index(place["part"]),
+    )
+    weights = stored_rows.read_cells(folder, TRAINED, MAIN, "weight")[at]
+    scores = stored_rows.read_cells(folder, TRAINED, MAIN, "score")[at]
+    least_squares = rows(hypothesis_named("ols"), tested.arrays)
+    scale = float(score_scale(scores[:, :, None])[0])
+    return {
+        **place.to_dict(),
+        "correlation": correlation_with(weights, least_squares),
+        "ceiling": float(ceiling(least_squares, scale)),
+        "score_scale": scale,
+    }

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.bank import Hypothesis, hypothesis_named
-from analysis.bank.hypothesis import OWN
+from analysis.bank import Hypothesis, hypothesis_named, own_hypothesis
 from analysis.design import ContextArrays, Floats
 from prompts.refusal import Refusal
 
@@ -28,8 +27,7 @@ def one(given: str | Own) -> Hypothesis:
         if not separator:
             return hypothesis_named(given)
         return one(from_file(Path(path), name))
-    summary = (given.__doc__ or "a user's own hypothesis").strip().splitlines()[0]
-    return Hypothesis(name=given.__name__, family=OWN, statement=summary, row=given)
+    return own_hypothesis(given)
 
 
 def from_file(path: Path, name: str) -> Any:

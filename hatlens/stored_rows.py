@@ -1,6 +1,6 @@
 """Stored cells as arrays with named axes: what the analysis and the report read."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def as_rows(scores: Scores) -> Scores:
     return whole.reshape(*whole.shape[:2], -1, whole.shape[-1])
 
 
-def read_cells(folder: RunFolder, variant: str, name: str, key: str) -> NDArray[np.generic]:
+def read_cells(folder: RunFolder, variant: str, name: str, key: str) -> NDArray[Any]:
     """One array of every cell of a set, contexts first."""
     count = folder.manifest()["contexts"]["sets"][name]
     cells = (folder.read_arrays(f"rows/{variant}/{name}/{index}")[key] for index in range(count))
@@ -108,6 +108,18 @@ def answers(folder: RunFolder, variant: str) -> tuple[NDArray[np.str_], Floats]:
     numbers = [codec.parse_answer(text) for text in texts.ravel()]
     values = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
     return texts, values.reshape(texts.shape)
+
+
+def forward_seconds(folder: RunFolder, variant: str) -> float:
+    """Time of all forwards of one model's cells, answers apart."""
+    names = folder.manifest()["contexts"]["sets"]
+    return float(
+        sum(
+            read_cells(folder, variant, name, "seconds")[:, 0].sum()
+            for name in names
+            if name != PAIRS_B
+        )
+    )
 
 
 def rows_dataset(folder: RunFolder, variant: str = TRAINED) -> xr.Dataset:

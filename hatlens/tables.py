@@ -80,6 +80,35 @@ def family_table(labels: RowLabels, tested: "Tested") -> pd.DataFrame:
     return pd.concat(frames)
 
 
+def alone_table(labels: RowLabels, tested: "Tested") -> pd.DataFrame:
+    """The row of one model that each hypothesis explains best by itself."""
+    places = labels.table()
+    return pd.DataFrame(
+        [
+            {
+                "variant": tested.variant,
+                "hypothesis": line.hypothesis,
+                **(places.iloc[line.row] if line.row >= 0 else dict.fromkeys(places.columns)),
+                **interval_columns("explained", line.explained),
+            }
+            for line in tested.alone
+        ]
+    )
+
+
+def pairs_result(test: RowTest) -> dict[str, Any] | None:
+    """What the re-paired twin contexts say of the best row of the first hypothesis."""
+    best = test.chosen[0].row
+    if test.pairs is None or best < 0:
+        return None
+    return {
+        "pairs": test.pairs.pairs,
+        "t": test.pairs.t[best, 0],
+        "p_corrected": test.pairs.p_corrected[best, 0],
+        "agrees": bool(test.pairs.agrees[best, 0]),
+    }
+
+
 def best_rows(labels: RowLabels, test: RowTest) -> list[dict[str, Any]]:
     """The best row of each hypothesis, with the figures that did not choose it."""
     places = labels.table()
@@ -153,6 +182,8 @@ def agreement_table(found: Behaviour) -> pd.DataFrame:
                 "hypothesis": one.hypothesis,
                 **interval_columns("spd", one.spd),
                 **interval_columns("error", one.held_out_error),
+                **interval_columns("behind_nearest", one.behind_nearest),
+                "separable": one.separable,
                 "same_as": one.same_as,
             }
             for one in found.agreement

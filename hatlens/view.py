@@ -46,12 +46,23 @@ def study_view(folder: RunFolder) -> StudyView:
         rows=xr.DataArray(
             scores,
             dims=axes,
-            coords={"variant": list(variants), "part": list(PARTS), "context": range(shown)},
+            coords={
+                "variant": list(variants),
+                "part": list(PARTS),
+                "context": range(shown),
+                "layer": manifest["model"]["captured_layers"],
+                "head": range(manifest["model"]["heads"]),
+                "example": range(1, scores.shape[-1] + 1),
+            },
         ),
         bank_rows=xr.DataArray(
             bank,
             dims=("hypothesis", "context", "query", "example"),
-            coords={"hypothesis": names, "context": range(shown)},
+            coords={
+                "hypothesis": names,
+                "context": range(shown),
+                "example": range(1, scores.shape[-1] + 1),
+            },
         ),
         prompts=manifest["prompts"],
     )

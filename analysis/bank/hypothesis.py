@@ -31,7 +31,8 @@ class Hypothesis:
     """One way in which a query may weigh the examples of its prompt.
 
     name: as listed, with its parameters, for example ``ridge(0.01)``.
-    family: one of `FAMILIES`, or `OWN`; inside "inverse" only the inversion index tells members apart.
+    family: one of `FAMILIES`, or `OWN`; inside "inverse" only the inversion index tells members
+        apart.
     statement: one line that says what the row is.
     source: arXiv id and section, empty for a user's own hypothesis.
     affine_invariant: whether an invertible affine map of x leaves the row unchanged; the rows of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from analysis.bank.hypothesis import Hypothesis, checked_rows
+from analysis.bank.hypothesis import OWN, Hypothesis, checked_rows
 from analysis.design import ContextArrays, Floats
 
 
@@ -12,7 +12,7 @@ def own_hypothesis(
     function: Callable[[ContextArrays], object],
     *,
     name: str = "",
-    family: str = "inverse",
+    family: str = OWN,
     statement: str = "",
     affine_invariant: bool = False,
 ) -> Hypothesis:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hatlens.config import StudyConfig, build_config, read_config
+from hatlens.config import build_config, read_config
 from prompts.refusal import Refusal
 
 
@@ -65,6 +65,6 @@ def test_out_of_range_values_say_what_came() -> None:
 def test_a_config_written_as_yaml_reads_back_the_same(tmp_path: Path) -> None:
     import yaml
 
-    config = StudyConfig(seed=7, noise=0.25, twins=("shuffled",), revision="10")
+    config = build_config({"seed": 7, "noise": 0.25, "twins": ("shuffled",), "revision": "10"})
     file = written(tmp_path, yaml.safe_dump(config.model_dump(mode="json")))
     assert build_config(read_config(file)) == config

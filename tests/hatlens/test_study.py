@@ -163,7 +163,7 @@ def test_a_hypothesis_from_a_file(run: Path, model: Path, tmp_path: Path) -> Non
     shutil.copytree(run, copy)
     file = tmp_path / "mine.py"
     file.write_text(
-        "import numpy as np\n\ndef mine(c):\n    return c.queries[:, :, :1] * c.y[:, None]\n"
+        "import numpy as np\n\ndef mine(c):\n    return c.queries[:, :, :1] * c.x[:, None, :, 0]\n"
     )
     words = ["probe", str(model), "--out", str(copy), *flags(), "--hypothesis"]
     assert run_app(app, [*words, f"{file}:mine"]) == 0
