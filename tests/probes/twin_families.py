@@ -106,6 +106,10 @@ FAMILIES: Mapping[str, Family] = {
         _of("StableLmForCausalLM", "StableLmConfig", **GROUPED, qk_layernorm=True),
         tuple(f"q_layernorm.norms.{head}.weight" for head in range(HEADS)),
     ),
+    "persimmon": Family(
+        _of("PersimmonForCausalLM", "PersimmonConfig", **SIZES, qk_layernorm=True),
+        ("q_layernorm.weight", "q_layernorm.bias"),
+    ),
     "falcon": Family(
         _of(
             "FalconForCausalLM",
