@@ -77,7 +77,7 @@ def _marked(prompt: Prompt, borders: list[int], end: int) -> str:
     for span in prompt.spans:
         opening[span.start] += MARKS[span.kind][0]
         closing[span.end] += MARKS[span.kind][1]
-    inner = set(borders[:-1])
+    inner = set(borders)
     text = ""
     for place in range(end + 1):
         text += closing[place]

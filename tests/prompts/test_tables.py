@@ -142,6 +142,7 @@ def test_declared_missing_cells_take_their_rows_out(tmp_path: Path) -> None:
     assert_array_equal(numbers.values, [[1, 1], [-999, 2]])
     assert numbers.places == ("line 2", "line 3")
     assert numbers.warnings == ("3 of 5 rows with a declared missing cell left out",)
+    assert "came empty" in str(refused(written(tmp_path, NUMERIC_TWIN, missing=("?", ".")), "x"))
     table = written(tmp_path, NUMERIC_TWIN, missing=("?", ".", "", "-999.0"))
     # A text cell is met literally: -999.0 is not how this file writes it.
     assert column(table, "x") == [1, -999]
