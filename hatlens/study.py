@@ -31,14 +31,14 @@ def run_studies(
     if preset is None:
         (config,) = studies
         measure(config, RunFolder(out), report)
-        return analyse_run(out, report, again=False)
-    parent = RunFolder(out)
-    parent.open(
-        {"preset": preset, "studies": [config.model_dump(mode="json") for config in studies]}
-    )
+        return analyse_run(out, report, own=own, again=False)
+    for config in studies:
+        check_names(config)
+    task = {"preset": preset, "studies": [config.model_dump(mode="json") for config in studies]}
+    RunFolder(out).open(task)
     for config in studies:
         measure(config, RunFolder(out / config.name), prefixed(report, config.name))
-    return analyse_run(out, report, again=False)
+    return analyse_run(out, report, own=own, again=False)
 
 
 def default_folder(studies: Sequence[StudyConfig], preset: str | None) -> Path:
