@@ -58,11 +58,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--contexts", type=int, default=12)
+    parser.add_argument("--features", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--condition", type=float, default=100.0)
     parser.add_argument("--noise", type=float, default=0.1)
     options = parser.parse_args()
     loaded = load_model(options.model)
-    for features in (1, 2):
+    for features in options.features:
         for codec in CODECS:
             design = Design(
                 features=features,

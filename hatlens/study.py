@@ -8,7 +8,7 @@ from analysis.report import render
 from hatlens.conclude import conclude
 from hatlens.config import StudyConfig, build_config
 from hatlens.hypotheses import Own
-from hatlens.measure import measure
+from hatlens.measure import check_names, measure
 from hatlens.progress import Report, silent
 from hatlens.store import RunFolder
 from hatlens.view import study_view

@@ -24,7 +24,10 @@ NAME = "hatlens"
 
 
 class LayerCall(NamedTuple):
-    """One call of a layer's attention: what the layer handed over, and the rule it follows."""
+    """One call of a layer's attention: what the layer handed over, and the rule it follows.
+
+    `first_key`: position of the first key, None where the last key is the last query's own.
+    """
 
     module: nn.Module
     query: Tensor
@@ -33,6 +36,7 @@ class LayerCall(NamedTuple):
     rule: ScoreRule
     dropout: float
     options: dict[str, Any]
+    first_key: int | None = None
 
     @property
     def layer(self) -> int:
@@ -81,7 +85,9 @@ class Recorder:
         self.calls[call.layer] += 1
         if self.keep is not None:
             rows = score_rows(call.query, keys, self.rows, call.rule)
-            first_key = self.past + call.query.shape[2] - keys.length
+            first_key = call.first_key
+            if first_key is None:
+                first_key = self.past + call.query.shape[2] - keys.length
             self.kept[call.layer] = self.keep(rows._replace(first_key=first_key))
 
 

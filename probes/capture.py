@@ -1,12 +1,12 @@
 """Scores and weights of a few query positions, from one forward of a language model."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from probes.attention import Recorder
+from probes.attention import Recorder, recording
 from probes.forward import Forward, eager_forward, recorded_logits
 from probes.model_facts import Path, attention_path, model_name, the_module
 from probes.scores import LayerRows
@@ -56,6 +56,28 @@ def stack_layers(forward: Forward, path: Path) -> Capture:
     )
 
 
+@runtime_checkable
+class Reference(Protocol):
+    """A small model of known mechanism, whose layers give their rows to the active recorder.
+
+    It reads real-valued tokens (batch, token, dim), `examples` of which come first, and returns
+    (batch, token, output). `reference_layers`: indices of its attention layers.
+    """
+
+    examples: int
+    reference_layers: tuple[int, ...]
+
+    def __call__(self, tokens: Tensor) -> Tensor: ...
+
+
+@torch.inference_mode()
+def _capture_reference(model: Reference, tokens: Tensor, rows: Tensor) -> Capture:
+    recorder = Recorder(rows, 0, keep_all)
+    with recording(recorder):
+        output = model(tokens)
+    return stack_layers(Forward(recorder.kept, output[:, rows]), "reference")
+
+
 def _rows(ids: Tensor, positions: Tensor, past: int, where: str) -> Tensor:
     rows = torch.as_tensor(positions, dtype=torch.long) - past
     if rows.numel() == 0 or int(rows.min()) < 0 or int(rows.max()) >= ids.shape[1]:
@@ -82,8 +104,12 @@ def capture(
     padded batches, (batch, query); counted from the first token of the prompt, cached tokens
     included. `cache`: keys and values of earlier tokens; it grows by `ids`. `attention_mask`
     (batch, token): 0 at padding. Memory grows with layers x heads x asked positions x tokens.
+    A reference model takes its tokens as `ids`; its keys are the examples, its weights the scores
+    (no softmax), its logits what it returns.
     """
     module = the_module(model)
+    if isinstance(module, Reference):
+        return _capture_reference(module, ids, _rows(ids, positions, 0, type(module).__name__))
     path = attention_path(module)
     past = 0 if cache is None else int(cache.get_seq_length())
     rows = _rows(ids, positions, past, model_name(module))

@@ -10,7 +10,7 @@ from torch import nn
 
 from prompts.refusal import Refusal
 
-Path = Literal["fast", "eager"]
+Path = Literal["fast", "eager", "reference"]
 Sharing = Literal["packed", "cached", "expanded", "whole"]
 
 _NO_ATTENTION = ("linear_attention", "mamba", "recurrent", "conv", "moe", "mlp")
