@@ -49,6 +49,11 @@ def test_other_names_get_a_hash_at_their_end(name: str) -> None:
     assert re.search(r"-[0-9a-f]{12}$", safe_name(name))
 
 
+def test_a_changed_name_can_still_be_read() -> None:
+    assert safe_name("Me/Tiny").startswith("me-tiny-")
+    assert safe_name(r"C:\models\Smol:Q4.gguf").startswith("c-models-smol-q4.gguf-")
+
+
 @given(st.text(max_size=120))
 @example("\ud800")
 @example("aux." + "y" * 100)
