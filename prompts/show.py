@@ -28,35 +28,26 @@ def show_prompt(
     a context or query that is not there.
     """
     _check_place("context", index, len(contexts.contexts))
-    context = contexts.contexts[index]
-    _check_place("query", query, len(context.queries))
-    names, target = contexts.feature_names, contexts.target_name
+    _check_place("query", query, len(contexts.contexts[index].queries))
     prompt = render(
-        context,
+        contexts.contexts[index],
         query,
         layout=layout,
         codec=contexts.codec,
-        feature_names=names,
-        target_name=target,
+        feature_names=contexts.feature_names,
+        target_name=contexts.target_name,
     )
-    count = len(context.y)
-    lines = [
-        f"context {index + 1} of {len(contexts.contexts)}, query {query + 1} of "
-        f"{len(context.queries)}: {count} examples, {len(names)} features ({', '.join(names)})",
-        f"layout {layout.name!r}, codec {contexts.codec.name!r}, "
-        f"target of the query ({target}): {contexts.codec.text(context.targets[query])}",
-        "[x] <y> {separator}" + (f" {BORDER} token border" if tokenizer is not None else ""),
-        "",
-    ]
+    lines = _heading(contexts, index, query, layout)
     if tokenizer is None:
-        return "\n".join([*lines, _marked(prompt, [], len(prompt.text)), ""])
+        return "\n".join([*lines, "", _marked(prompt, [], len(prompt.text)), ""])
     tokenized = tokenize_context(contexts, index, tokenizer, layout=layout, bos=bos)
     pieces = sites(contexts, index, tokenizer, layout)[0][query].pieces
     lead = int(tokenized.parts["all"][0, 0])  # the text starts with its first example
     length = len(tokenized.prefix) + tokenized.suffixes.shape[1]
     borders = pieces.ends[: length - lead].tolist()
     counts = ", ".join(f"{part} {rows.shape[1]}" for part, rows in tokenized.parts.items())
-    lines += [_marked(prompt, borders, borders[-1]), ""]
+    lines[-1] += f" {BORDER} token border"
+    lines += ["", _marked(prompt, borders, borders[-1]), ""]
     lines += [
         f"tokens: {len(tokenized.prefix)} before the query, {tokenized.suffixes.shape[1]} in it; "
         f"the answer is predicted at position {length - 1}",
@@ -64,6 +55,19 @@ def show_prompt(
         f"token before the text: {'none' if tokenized.bos is None else tokenized.bos}",
     ]
     return "\n".join([*lines, ""])
+
+
+def _heading(contexts: ContextSet, index: int, query: int, layout: Layout) -> list[str]:
+    context, names = contexts.contexts[index], contexts.feature_names
+    target = contexts.codec.text(context.targets[query])
+    return [
+        f"context {index + 1} of {len(contexts.contexts)}, query {query + 1} of "
+        f"{len(context.queries)}: {len(context.y)} examples, {len(names)} features "
+        f"({', '.join(names)})",
+        f"layout {layout.name!r}, codec {contexts.codec.name!r}, "
+        f"target of the query ({contexts.target_name}): {target}",
+        "[x] <y> {separator}",
+    ]
 
 
 def _check_place(kind: str, number: int, count: int) -> None:

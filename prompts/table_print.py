@@ -39,26 +39,14 @@ def print_columns(
         if name not in names:
             raise unknown_name("column", name, names)
     numbers = table.numbers(names)
-    where = table.source
     read = dependence(numbers.values[:, :-1], names[:-1])
     if read.exact and not allow_dependent:
-        raise Refusal(_told_apart(read.exact), where=where)
+        raise Refusal(_told_apart(read.exact), where=table.source)
     columns = [_Column(table, numbers, j, name) for j, name in enumerate(names)]
     lows, highs = np.array([column.range(ranges) for column in columns]).T
-    printed = np.column_stack(
-        [
-            column.printed(codec, low, high)
-            for column, low, high in zip(columns, lows, highs, strict=True)
-        ]
-    )
-    for j, name in enumerate(names):
-        one_value = len(set(printed[:, j])) == 1
-        if one_value and (j == len(names) - 1 or not allow_dependent):
-            text = codec.text(printed[0, j])
-            raise Refusal(f"{name} prints as one value, {text}", where=where)
-    after = dependence(printed[:, :-1], names[:-1])
-    if after.exact and not allow_dependent:
-        raise Refusal(f"as printed, {_told_apart(after.exact)}", where=where)
+    limits = zip(columns, lows, highs, strict=True)
+    printed = np.column_stack([column.printed(codec, low, high) for column, low, high in limits])
+    _check_print(printed, names, codec, table.source, allow_dependent)
     warnings = [f"{said}, nearly: small eigenvalues come from rounding" for said in read.near]
     for j, name in enumerate(names):
         before, left = len(set(numbers.values[:, j])), len(set(printed[:, j]))
@@ -66,6 +54,20 @@ def print_columns(
             warnings.append(f"{before} values of {name} print as {left}")
     middle, half_range = _coordinates(codec, lows, highs)
     return PrintedColumns(printed, middle, half_range, tuple(warnings)), numbers
+
+
+def _check_print(
+    printed: Floats, names: Sequence[str], codec: Codec, source: str, allow_dependent: bool
+) -> None:
+    """Refuse columns that print as one value, and features that become dependent in print."""
+    for j, name in enumerate(names):
+        one_value = len(set(printed[:, j])) == 1
+        if one_value and (j == len(names) - 1 or not allow_dependent):
+            text = codec.text(printed[0, j])
+            raise Refusal(f"{name} prints as one value, {text}", where=source)
+    after = dependence(printed[:, :-1], names[:-1])
+    if after.exact and not allow_dependent:
+        raise Refusal(f"as printed, {_told_apart(after.exact)}", where=source)
 
 
 def _coordinates(codec: Codec, lows: Floats, highs: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.datasets import load_diabetes, load_linnerud
 
 from prompts.contexts import Context, ContextSet
 from prompts.numerals import Codec
@@ -20,7 +19,7 @@ from prompts.table_print import Ranges, print_columns
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-BUNDLED = {"diabetes": (load_diabetes, "progression"), "linnerud": (load_linnerud, "Weight")}
+BUNDLED = {"diabetes": "progression", "linnerud": "Weight"}
 RESHUFFLES = 51
 
 
@@ -76,8 +75,10 @@ def _from_frame(frame: pd.DataFrame) -> Table:
 
 
 def _bundled(name: str) -> Table:
-    load, target = BUNDLED[name]
-    bunch = load()
+    from sklearn import datasets  # a second that other tables need not wait for
+
+    bunch = getattr(datasets, f"load_{name}")()
+    target = BUNDLED[name]
     features = tuple(str(feature) for feature in bunch.feature_names)
     targets = tuple(str(t) for t in getattr(bunch, "target_names", ())) or (target,)
     data = np.column_stack([bunch.data, bunch.target])
@@ -119,21 +120,12 @@ def table_contexts(
     printed, numbers = print_columns(
         table, [*names, target], codec=codec, ranges=ranges or {}, allow_dependent=allow_dependent
     )
-    values, need = printed.values.copy(), examples + queries
-    if min(examples, queries, contexts) < 1 or len(values) < need:
-        asked = f"{contexts} contexts of {examples} examples and {queries} queries"
-        came = f"{asked}, and {len(values)} rows"
-        raise Refusal(
-            f"at least 1 of each and {need} rows are needed; came {came}", where=table.source
-        )
+    values = printed.values.copy()
+    _check_counts(table, len(values), examples, queries, contexts)
     if shuffle_labels:
         values[:, -1] = rng.permutation(values[:, -1])
-    drawn = _draw_rows(values, examples, need, contexts, rng, allow_dependent)
+    drawn = _draw_rows(values, examples, examples + queries, contexts, rng, allow_dependent)
     chosen = [(values[rows[:examples]], values[rows[examples:]]) for rows in drawn.rows]
-    warnings = [*numbers.warnings, *printed.warnings]
-    if drawn.poor and not allow_dependent:
-        what = "a printed feature is constant or dependent"
-        warnings.append(f"in {drawn.poor} of {contexts} contexts {what}")
     return ContextSet(
         contexts=tuple(Context(a[:, :-1], a[:, -1], b[:, :-1], b[:, -1]) for a, b in chosen),
         codec=codec,
@@ -142,11 +134,19 @@ def table_contexts(
         middle=printed.middle,
         half_range=printed.half_range,
         redrawn=drawn.redrawn,
-        unit="context" if drawn.shared == "" else "block of rows",
-        preview_reason=drawn.shared and f"{table.source}: {drawn.shared}",
-        warnings=tuple(warnings),
+        unit="block of rows" if drawn.shared else "context",
+        preview_reason=f"{table.source}: {drawn.shared}" if drawn.shared else "",
+        warnings=(*numbers.warnings, *printed.warnings, *drawn.warnings),
         blocks=drawn.blocks,
     )
+
+
+def _check_counts(table: Table, rows: int, examples: int, queries: int, contexts: int) -> None:
+    need = examples + queries
+    if min(examples, queries, contexts) < 1 or rows < need:
+        came = f"{contexts} contexts of {examples} examples and {queries} queries, and {rows} rows"
+        sentence = f"at least 1 of each and {need} rows are needed; came {came}"
+        raise Refusal(sentence, where=table.source)
 
 
 class _Rows(NamedTuple):
@@ -156,7 +156,7 @@ class _Rows(NamedTuple):
     blocks: tuple[int, ...]
     shared: str
     redrawn: int
-    poor: int
+    warnings: tuple[str, ...]
 
 
 def _draw_rows(
@@ -189,7 +189,11 @@ def _draw_rows(
         if not shared:
             blocks = [np.setdiff1d(pool, rows)]
     groups = tuple(c % len(blocks) if shared else c for c in range(contexts))
-    return _Rows(every, groups, shared, redrawn, poor)
+    warnings = []
+    if poor and not allow_dependent:
+        what = "a printed feature is constant or dependent"
+        warnings.append(f"in {poor} of {contexts} contexts {what}")
+    return _Rows(every, groups, shared, redrawn, tuple(warnings))
 
 
 def _full_rank(x: Floats) -> bool:
