@@ -206,9 +206,10 @@ def _twin_words(found: Finding, twins: Mapping[str, RowTest]) -> str:
 
 
 def _rows_words(test: RowTest) -> str:
-    words = f"{test.tested} rows tested, {test.blind} do not see the query"
+    rows = "row" if test.tested == 1 else "rows"
+    words = f"{test.tested} {rows} tested, {test.blind} blind to the query"
     if test.outside:
-        words += f", {test.outside} do not reach every example"
+        words += f", {test.outside} short of some examples"
     return f"{words}; {test.contexts} contexts of {test.queries} queries."
 
 

@@ -47,6 +47,26 @@ def row_test(
     show_row_test(result)
 
 
+@app.command("planted-models")
+def planted_models(
+    seed: Annotated[int, typer.Option(help="Seed of contexts and weights.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
+) -> None:
+    """Name transformers whose mechanism is known, by the test of a language model's heads."""
+    from hatlens.planted_models import name_planted_models
+    from hatlens.store import json_text
+
+    with progress() as report:
+        found = name_planted_models(
+            seed=seed, progress=lambda done, total: report("planted models", done, total)
+        )
+    if as_json:
+        print(json_text([one._asdict() for one in found]))
+        return
+    for one in found:
+        print(f"{'right' if one.right else 'WRONG'}  {one.mechanism}: {one.label}")
+
+
 def row_test_json(result: Any) -> dict[str, Any]:
     """The counts as `--json` prints them."""
     return {

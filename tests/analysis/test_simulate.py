@@ -17,6 +17,7 @@ from analysis.validate import (
     FULL,
     STANDING,
     Setting,
+    is_rival,
     noisy_scores,
     simulate_run,
     standing_heads,
@@ -160,6 +161,18 @@ def test_a_run_depends_on_its_seed_only() -> None:
     assert one == two
     assert set(one.named) <= set(one.stood)
     assert set(one.false) <= set(one.named)
+
+
+@pytest.mark.parametrize(
+    ("name", "rival"),
+    [("centred dot", True), ("L1 row norm", True), ("pcr(1)", True), ("ols", False)]
+    + [("ridge(0.1)", False), ("ridge(0.01)", False), ("momentum(0.8)", True)],
+)
+def test_what_is_an_error_to_name(name: str, rival: bool, scene: Scene) -> None:
+    """A head of the bank by its own row's index: ridge(0.1) lies between .1 and .5 and is neither
+    right nor wrong; every other head is a rival."""
+    head = next(head for head in HEADS if head.name == name)
+    assert is_rival(head, scene.contexts) is rival
 
 
 def test_processes_change_nothing() -> None:

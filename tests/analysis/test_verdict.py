@@ -57,7 +57,7 @@ def test_least_squares_is_followed_with_its_figures(inverse: RowTest) -> None:
         f"{interval_words(best.inversion_index)}; of its reproducible part "
         f"{interval_words(best.share_of_reproducible)}."
     )
-    assert "2 rows tested, 0 do not see the query; 64 contexts of 8 queries." in verdict.sentence
+    assert "2 rows tested, 0 blind to the query; 64 contexts of 8 queries." in verdict.sentence
     assert (verdict.reason, verdict.preview) == ("", "")
     assert verdict.families == {
         name: {"inverse": 1, "lexical": 1}.get(name, 0) for name in inverse.families.families
@@ -169,7 +169,7 @@ def test_previews_and_tries_are_said(lexical: RowTest) -> None:
 def test_rows_that_do_not_reach_every_example_are_said(lexical: RowTest) -> None:
     status = np.array(["tested", "outside"])
     sentence = attention_verdict(replace(lexical, status=status)).sentence
-    assert "1 rows tested, 0 do not see the query, 1 do not reach every example" in sentence
+    assert "1 row tested, 0 blind to the query, 1 short of some examples" in sentence
 
 
 @pytest.mark.parametrize(
