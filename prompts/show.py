@@ -62,8 +62,7 @@ def _heading(contexts: ContextSet, index: int, query: int, layout: Layout) -> li
     target = contexts.codec.text(context.targets[query])
     return [
         f"context {index + 1} of {len(contexts.contexts)}, query {query + 1} of "
-        f"{len(context.queries)}: {len(context.y)} examples, {len(names)} features "
-        f"({', '.join(names)})",
+        f"{len(context.queries)}; examples: {len(context.y)}, features: {', '.join(names)}",
         f"layout {layout.name!r}, codec {contexts.codec.name!r}, "
         f"target of the query ({contexts.target_name}): {target}",
         "[x] <y> {separator}",

@@ -28,7 +28,7 @@ def shown(codec: str = "unsigned-decimal", layout: str = "line", **options: Any)
 
 def test_numbers_are_marked() -> None:
     assert shown() == (
-        "context 1 of 1, query 1 of 1: 2 examples, 2 features (x1, x2)\n"
+        "context 1 of 1, query 1 of 1; examples: 2, features: x1, x2\n"
         "layout 'line', codec 'unsigned-decimal', target of the query (y): 1.00\n"
         "[x] <y> {separator}\n"
         "\n"
