@@ -1,6 +1,7 @@
 """The row test: does a row of attention scores hold a component that only S^-1 explains?"""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,13 +96,10 @@ def _result(
     flips: int,
 ) -> RowTest:
     count, queries, examples, _ = study.columns.values.shape
-    features = contexts.x.shape[2]
-    units = len(study.groups)
+    units, features = len(study.groups), contexts.x.shape[2]
     why = not_assessable(units, queries, examples, features)
     reason = NOT_ASSESSABLE if why else ""
     index = index_of_rows(study)
-    rows, coefficient = study.rows, judged.contained.coefficient
-    status = np.where(rows.outside, "outside", np.where(rows.blind, "blind", "tested"))
     return RowTest(
         hypotheses=tuple(h.name for h in study.hypotheses),
         hypothesis_families=tuple(h.family for h in study.hypotheses),
@@ -111,24 +109,8 @@ def _result(
         queries=queries,
         examples=examples,
         features=features,
-        folds=int(study.groups.max()) + 1,
+        folds=study.data.folds,
         flips=flips,
-        status=status,
-        t=study.wide(judged.contained.t),
-        p_corrected=study.wide(judged.contained.p),
-        coefficient=np.stack([study.wide(fold) for fold in coefficient]),
-        positive_in_folds=study.wide((coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
-        unique_over_explained=study.wide_intervals(judged.unique),
-        explained=study.wide(judged.explained),
-        alone=study.wide_intervals(judged.alone),
-        lead=study.wide(judged.lead),
-        nearest_rival=_wide_texts(study, judged),
-        share_of_reproducible=study.wide_intervals(reproducible_shares(study)),
-        reproducible=study.wide_intervals(
-            undefined(len(rows.tested))
-            if study.shared is None
-            else reproducible_share(study.moments, study.shared, study.shared_counts)
-        ),
         inversion_index=study.wide_intervals(index),
         pairs=moved,
         families=_families(study),
@@ -137,7 +119,36 @@ def _result(
         chosen=choose(study, judged, reason=reason, gate=design.identifies),
         not_assessable=why,
         preview=preview(units, queries),
+        **_statistics(study, judged),
+        **_reproducible(study),
     )
+
+
+def _statistics(study: Study, judged: Judged) -> dict[str, Any]:
+    rows, found = study.rows, judged.contained
+    status = np.where(rows.outside, "outside", np.where(rows.blind, "blind", "tested"))
+    return {
+        "status": status,
+        "t": study.wide(found.t),
+        "p_corrected": study.wide(found.p),
+        "coefficient": np.stack([study.wide(fold) for fold in found.coefficient]),
+        "positive_in_folds": study.wide((found.coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
+        "unique_over_explained": study.wide_intervals(judged.unique),
+        "explained": study.wide(judged.explained),
+        "alone": study.wide_intervals(judged.alone),
+        "lead": study.wide(judged.lead),
+        "nearest_rival": _wide_texts(study, judged),
+    }
+
+
+def _reproducible(study: Study) -> dict[str, Any]:
+    part = undefined(len(study.rows.tested))
+    if study.shared is not None:
+        part = reproducible_share(study.moments, study.shared, study.shared_counts)
+    return {
+        "share_of_reproducible": study.wide_intervals(reproducible_shares(study)),
+        "reproducible": study.wide_intervals(part),
+    }
 
 
 def _wide_texts(study: Study, judged: Judged) -> NDArray[np.str_]:
