@@ -20,7 +20,7 @@ from prompts.refusal import Refusal
 from prompts.tokens import tokenize_context
 
 SEED = 20_260_101
-LAYOUTS = ("line", "feature-block", "function", "arrow", "{x1} -> {y}\\n", "{x1}, {y}\\n")
+LAYOUTS = ("line", "feature-block", "function", "arrow", "bare arrow", "bare line")
 CODECS = (
     "unsigned-decimal",
     "unsigned-integer",
@@ -28,6 +28,13 @@ CODECS = (
     "decimal",
     "signed-decimal",
 )
+
+
+def layout_text(name: str, features: int) -> str:
+    """The layout's name, or an own template for so many features."""
+    numbers = ", ".join(f"{{x{place + 1}}}" for place in range(features))
+    own = {"bare arrow": f"{numbers} -> {{y}}\\n", "bare line": f"{numbers}; {{y}}\\n"}
+    return own.get(name, name)
 
 
 def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, Any]:
@@ -59,12 +66,14 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--contexts", type=int, default=12)
     parser.add_argument("--features", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--layouts", nargs="+", default=LAYOUTS)
+    parser.add_argument("--codecs", nargs="+", default=CODECS)
     parser.add_argument("--condition", type=float, default=100.0)
     parser.add_argument("--noise", type=float, default=0.1)
     options = parser.parse_args()
     loaded = load_model(options.model)
     for features in options.features:
-        for codec in CODECS:
+        for codec in options.codecs:
             design = Design(
                 features=features,
                 contexts=options.contexts,
@@ -72,10 +81,10 @@ def main() -> None:
                 noise=options.noise,
             )
             drawn = draw_contexts(design, codec_named(codec), rng=np.random.default_rng(SEED))
-            for layout in LAYOUTS:
+            for layout in options.layouts:
                 setting: dict[str, Any] = {"features": features, "codec": codec, "layout": layout}
                 try:
-                    setting |= measure(loaded, drawn, layout)
+                    setting |= measure(loaded, drawn, layout_text(layout, features))
                 except Refusal as refusal:
                     setting["refused"] = str(refusal)
                 print(json.dumps(setting), flush=True)

@@ -19,8 +19,8 @@ def show(
     model: Annotated[
         str | None, typer.Argument(help="mark the token borders of this model's tokenizer")
     ] = None,
-    context: Annotated[int, typer.Option(help="which context, from 0")] = 0,
-    query: Annotated[int, typer.Option(help="which query, from 0")] = 0,
+    context: Annotated[int, typer.Option(help="which context, from 1")] = 1,
+    query: Annotated[int, typer.Option(help="which query, from 1")] = 1,
     features: s.Features = None,
     examples: s.Examples = None,
     contexts: s.Contexts = None,
@@ -63,6 +63,8 @@ def show(
     drawn = draw_sets(settings).sets[MAIN]
     chosen = layout_named(settings.layout)
     print(
-        show_prompt(drawn, context, query, layout=chosen, tokenizer=tokenizer, bos=settings.bos),
+        show_prompt(
+            drawn, context - 1, query - 1, layout=chosen, tokenizer=tokenizer, bos=settings.bos
+        ),
         end="",
     )
