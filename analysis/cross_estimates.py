@@ -3,34 +3,23 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.bootstrap import Intervals, ratio_intervals
+from analysis.design import Floats
 from analysis.flips import t_statistic
 from analysis.folds import (
+    Comparison,
     Folded,
     Indices,
     compare,
     folded,
     log_ratio,
-    ridge_solution,
-    squared_error,
+    unique_over_explained,
 )
 from analysis.moments import Moments
 from analysis.reproducible import Shared
-
-
-class Half(NamedTuple):
-    """What one half of the contexts chose, and how it does on the other half.
-
-    row: position among the tested rows; contexts: the other half, indices;
-    without, with_column, total: errors and sum of squares there, one for each context.
-    """
-
-    row: int
-    contexts: Indices
-    without: np.ndarray
-    with_column: np.ndarray
-    total: np.ndarray
+from analysis.spike import LEAST_UNIQUE
 
 
 class CrossEstimate(NamedTuple):
@@ -48,50 +37,50 @@ class CrossEstimate(NamedTuple):
 
 def cross_estimate(
     data: Folded,
+    compared: Comparison,
     shared: Shared | None,
     baseline: Indices,
     column: int,
-    counts: np.ndarray,
+    counts: Floats,
 ) -> CrossEstimate | None:
     """Let each half of the folds choose its best row, and measure that row on the other half.
 
+    A half prefers rows that meet the rule "contains" there, p aside: with T alone it would choose
+    rows in which the hypothesis is sure and tiny. compared: the held-out errors of all rows; a
+    context's error comes from fits without its fold, so it did not choose its row either way.
     None where a half has fewer than two folds, or no row is tested.
     """
-    moments, groups = data.moments, data.groups
+    moments = data.moments
     if data.folds < 4 or moments.total.shape[1] == 0:
         return None
-    halves = [_choose(data, baseline, column, parity) for parity in (0, 1)]
-    picked = np.zeros(len(groups), dtype=np.int64)
-    errors = np.empty((3, len(groups), 1))
-    for half in halves:
-        picked[half.contexts] = half.row
-        errors[:, half.contexts, 0] = half.without, half.with_column, half.total
-    without, with_column, total = errors
+    chosen = [_choose(data, baseline, column, parity) for parity in (0, 1)]
+    picked = np.where(data.groups % 2 == 0, chosen[1], chosen[0])
+    without, with_column, total = (
+        np.take_along_axis(part, picked[:, None], axis=1) for part in compared[:3]
+    )
     mixed = moments._replace(
-        cross=np.take_along_axis(moments.cross, picked[:, None, None], axis=2),
-        total=np.take_along_axis(moments.total, picked[:, None], axis=1),
+        cross=np.take_along_axis(moments.cross, picked[:, None, None], axis=2), total=total
     )
     unique = ratio_intervals(without - with_column, total - with_column, counts)
-    return CrossEstimate(
-        (halves[0].row, halves[1].row), mixed, _mixed_shared(shared, picked), unique
-    )
+    return CrossEstimate((chosen[0], chosen[1]), mixed, _mixed_shared(shared, picked), unique)
 
 
-def _choose(data: Folded, baseline: Indices, column: int, parity: int) -> Half:
-    moments, groups = data.moments, data.groups
-    inside = groups % 2 == parity
-    own = Moments(moments.gram[inside], moments.cross[inside], moments.total[inside], moments.cells)
-    halved = folded(own, groups[inside] // 2)
-    row = int(t_statistic(log_ratio(compare(halved, baseline, column))).argmax())
-    one = moments._replace(cross=moments.cross[:, :, [row]], total=moments.total[:, [row]])
-    gram, cross = own.gram.sum(axis=0), own.cross.sum(axis=0)[:, [row]]
-    others = np.flatnonzero(~inside)
-    errors = []
-    for picked in (baseline, np.append(baseline, column)):
-        observations = int(inside.sum()) * moments.cells
-        fit = ridge_solution(gram[np.ix_(picked, picked)], cross[picked], observations)
-        errors.append(squared_error(one, picked, others, fit)[:, 0])
-    return Half(row, others, errors[0], errors[1], one.total[others, 0])
+def best_row(t: Floats, *preferred: NDArray[np.bool_]) -> int:
+    """The row with the largest t among those of the first preference that any row meets."""
+    for rows in preferred:
+        if rows.any():
+            return int(np.where(rows, t, -np.inf).argmax())
+    return int(t.argmax())
+
+
+def _choose(data: Folded, baseline: Indices, column: int, parity: int) -> int:
+    inside = data.groups % 2 == parity
+    gram, cross, total = (part[inside] for part in data.moments[:3])
+    half = Moments(gram, cross, total, data.moments.cells)
+    found = compare(folded(half, data.groups[inside] // 2), baseline, column)
+    unique = unique_over_explained(*(part.sum(axis=0) for part in found[:3]))
+    sizable = (found.coefficient > 0).all(axis=0) & (unique >= LEAST_UNIQUE)
+    return best_row(t_statistic(log_ratio(found)), sizable)
 
 
 def _mixed_shared(shared: Shared | None, picked: Indices) -> Shared | None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from analysis.assembly import RIVAL_FAMILIES, S_INVERSE
 from analysis.assessable import LEVEL
 from analysis.bootstrap import Intervals, ratio_intervals, undefined
-from analysis.cross_estimates import cross_estimate
+from analysis.cross_estimates import best_row, cross_estimate
 from analysis.design import Floats, Texts
 from analysis.families import LEAST_ALONE, lead_over_rivals
 from analysis.flips import corrected_p, max_t_null, t_statistic
@@ -167,7 +167,7 @@ def texts(study: Study, judged: Judged, index: Intervals, *, reason: str, gate: 
 
 
 def choose(study: Study, judged: Judged, *, reason: str, gate: bool) -> tuple[Chosen, ...]:
-    """The best row of each hypothesis with cross-estimated effects."""
+    """The best row of each hypothesis (follows, else contains, else any) with its effects."""
     nothing = Interval(np.nan, np.nan, np.nan)
     found = []
     for h, hypothesis in enumerate(study.hypotheses):
@@ -175,8 +175,10 @@ def choose(study: Study, judged: Judged, *, reason: str, gate: bool) -> tuple[Ch
             none = Chosen(hypothesis.name, -1, (-1, -1), nothing, nothing, nothing, NOT_ASSESSABLE)
             found.append(none)
             continue
-        best = int(judged.contained.t[:, h].argmax())
-        rows, unique, share, index = _effects(study, h)
+        named = np.stack([judged.follows[:, h], judged.contains[:, h]])
+        best = best_row(judged.contained.t[:, h], *named)
+        compared = judged.contained.compared[h]
+        rows, unique, share, index = _effects(study, compared, h)
         says = reason or verdict_on_row(
             name=hypothesis.name,
             family=hypothesis.family,
@@ -190,11 +192,13 @@ def choose(study: Study, judged: Judged, *, reason: str, gate: bool) -> tuple[Ch
     return tuple(found)
 
 
-def _effects(study: Study, h: int) -> tuple[tuple[int, int], Interval, Interval, Interval]:
+def _effects(
+    study: Study, compared: Comparison, h: int
+) -> tuple[tuple[int, int], Interval, Interval, Interval]:
     nothing = Interval(np.nan, np.nan, np.nan)
     columns, column = study.columns, int(study.columns.hypotheses[h])
     against = columns.against(study.hypotheses[h].family)
-    crossed = cross_estimate(study.data, study.shared, against, column, study.counts)
+    crossed = cross_estimate(study.data, compared, study.shared, against, column, study.counts)
     if crossed is None:
         return (-1, -1), nothing, nothing, nothing
     index = inversion_intervals(

@@ -232,7 +232,8 @@ def test_effects_of_the_best_row_come_from_the_half_that_did_not_choose_it(
         study._replace(scores=study.scores[:, :, [0]]),
         replicate=study.replicate._replace(scores=study.replicate.scores[:, :, [0]]),
     )
-    # with one row there is no choice: index and reproducible share are those of the row itself
+    # with one row there is no choice: the effects are those of the row itself
+    assert one.chosen[0].unique_over_explained == one.unique_over_explained.at(0, 0)
     assert one.chosen[0].rows_of_halves == (0, 0)
     assert one.chosen[0].inversion_index == one.inversion_index.at(0)
     assert one.chosen[0].share_of_reproducible == one.share_of_reproducible.at(0, 0)

@@ -10,7 +10,7 @@ from analysis.bank import hypothesis_named, rows
 from analysis.bank.geometry import geometry
 from analysis.bootstrap import resampled_counts
 from analysis.centring import centred_columns, double_centred
-from analysis.cross_estimates import cross_estimate
+from analysis.cross_estimates import CrossEstimate, best_row, cross_estimate
 from analysis.design import ContextArrays, Floats
 from analysis.directions import direction_rows
 from analysis.flips import critical_value, flip_signs, max_t_null, t_statistic
@@ -251,6 +251,11 @@ def test_the_least_share_by_hand() -> None:
     assert np.isnan(least_share(()))
 
 
+def crossed(small: Small, data: Folded, counts: Floats) -> CrossEstimate | None:
+    base, ols = small.columns.baseline, small.columns.ols
+    return cross_estimate(data, compare(data, base, ols), None, base, ols, counts)
+
+
 def test_halves_choose_on_their_own_contexts_and_are_measured_on_the_others(
     small: Small,
 ) -> None:
@@ -262,18 +267,26 @@ def test_halves_choose_on_their_own_contexts_and_are_measured_on_the_others(
     second = 3.0 * np.where(even, 0.0, small.ols) + noise_like(small, 2)
     data = folded(seen_with(small, first, second).moments, groups)
     counts = resampled_counts(24, 200, rng=np.random.default_rng(0))
-    found = cross_estimate(data, None, small.columns.baseline, small.columns.ols, counts)
+    found = crossed(small, data, counts)
     assert found is not None
     assert found.rows == (0, 1)
     assert not found.unique_over_explained.estimate[0] > 0.05
     steady = folded(seen_with(small, second - first, 3.0 * small.ols + first).moments, groups)
-    again = cross_estimate(steady, None, small.columns.baseline, small.columns.ols, counts)
+    again = crossed(small, steady, counts)
     assert again is not None
     assert again.rows == (1, 1)
     assert again.unique_over_explained.estimate[0] > 0.3
 
 
+def test_a_sure_and_tiny_part_is_not_chosen_before_a_sizable_one() -> None:
+    """Rows 0 and 2 have the larger t, but only 1 and 2 are preferred."""
+    t = np.array([9.0, 4.0, 5.0])
+    assert best_row(t, np.array([False, True, True]), np.array([True, True, True])) == 2
+    assert best_row(t, np.array([False, False, False]), np.array([True, True, False])) == 0
+    assert best_row(t) == 0
+
+
 def test_too_few_folds_have_no_halves(small: Small) -> None:
     groups = np.arange(24) % 3
     data = folded(seen_with(small, small.ols).moments, groups)
-    assert cross_estimate(data, None, small.columns.baseline, 0, np.ones((2, 24))) is None
+    assert crossed(small, data, np.ones((2, 24))) is None
