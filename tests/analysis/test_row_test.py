@@ -5,11 +5,12 @@ import pytest
 
 from analysis.assembly import assemble
 from analysis.bank import Hypothesis, hypothesis_named, rows
-from analysis.centring import double_centred
+from analysis.bootstrap import Intervals
+from analysis.families import FamilyTest
 from analysis.inference import Interval
-from analysis.row_result import CANNOT_IDENTIFY, CONTAINS, RowTest, index_words
+from analysis.row_result import CONTAINS, RowTest, index_words
 from analysis.row_test import row_test
-from analysis.simulate import SimulatedDesign, simulate_contexts
+from analysis.simulate import SimulatedDesign
 from tests.analysis.planted_rows import Planted, planted
 
 NAMES = (
@@ -72,6 +73,16 @@ def test_each_family_is_needed_beside_all_others(result: RowTest) -> None:
     assert (families.p_corrected <= 0.05).sum(axis=1)[[0, 1, 2, 3, 4, 6, 7]].tolist() == [
         *[1, 1, 0, 1, 1, 1, 1]
     ]
+
+
+def test_the_nearest_family_is_detected_and_explains_a_hundredth() -> None:
+    """Row 0: the second explains most; row 1: it is not detected; row 2: nothing explains 1 %."""
+    alone = np.array([[0.2, 0.5], [0.2, 0.5], [0.009, 0.001]])
+    p = np.array([[0.01, 0.05], [0.01, 0.06], [0.01, 0.01]])
+    nothing = np.full_like(alone, np.nan)
+    bounds = Intervals(nothing, nothing, nothing)
+    found = FamilyTest(("kernel", "lexical"), nothing, nothing, bounds, alone, nothing, p)
+    assert list(found.nearest()) == ["lexical", "kernel", ""]
 
 
 def test_without_pairs_nothing_follows(study: Planted) -> None:
@@ -237,6 +248,17 @@ def test_effects_of_the_best_row_come_from_the_half_that_did_not_choose_it(
     assert one.chosen[0].rows_of_halves == (0, 0)
     assert one.chosen[0].inversion_index == one.inversion_index.at(0)
     assert one.chosen[0].share_of_reproducible == one.share_of_reproducible.at(0, 0)
+
+
+def test_a_sure_and_tiny_part_is_not_the_best_row() -> None:
+    """GD(16) with little noise holds a part of S^-1 that is surer (larger t) than that of a noisy
+    least-squares head, and far below a tenth of what is explained."""
+    clear, noisy = planted(["gd(16)"], noise=0.05), planted(["ols"], noise=1.2)
+    found = run(clear._replace(scores=np.concatenate([clear.scores, noisy.scores], axis=2)))
+    assert found.t[0, 0] > found.t[1, 0]
+    assert list(found.contains()) == [False, True]
+    assert (found.chosen[0].row, found.chosen[0].rows_of_halves) == (1, (1, 1))
+    assert found.chosen[0].says == CONTAINS
 
 
 def test_choosing_among_noise_does_not_flatter_the_chosen(study: Planted) -> None:
