@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.inference import mean_interval
 from probes.models import LoadedModel, load_model
 from probes.rows import context_rows
 from prompts.contexts import ContextSet, draw_contexts
@@ -40,6 +41,7 @@ def layout_text(name: str, features: int) -> str:
 def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, Any]:
     """Mean absolute errors in units of y's half range, and the share of answers that are read."""
     errors: dict[str, list[float]] = {"model": [], "mean": [], "nearest": []}
+    owner: list[int] = []
     asked = 0
     for index, context in enumerate(drawn.contexts):
         tokens = tokenize_context(drawn, index, loaded.tokenizer, layout=layout_named(layout))
@@ -50,6 +52,7 @@ def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, An
             answer = drawn.codec.parse_answer(text)
             if answer is None:
                 continue
+            owner.append(index)
             nearest = context.y[np.argmin(np.linalg.norm(context.x - query, axis=1))]
             for name, value in (
                 ("model", answer),
@@ -58,7 +61,14 @@ def measure(loaded: LoadedModel, drawn: ContextSet, layout: str) -> dict[str, An
             ):
                 errors[name].append(abs(value - target) / half)
     means = {name: float(np.mean(values)) if values else None for name, values in errors.items()}
-    return {"parse_rate": len(errors["model"]) / asked, **means}
+    gained = np.array(errors["model"]) - np.array(errors["mean"])
+    by_context = [gained[np.array(owner) == index].mean() for index in sorted(set(owner))]
+    return {
+        "parse_rate": len(errors["model"]) / asked,
+        "tokens": len(tokens.prefix) + tokens.suffixes.shape[1],
+        **means,
+        "model_minus_mean": mean_interval(np.array(by_context)),
+    }
 
 
 def main() -> None:
