@@ -21,7 +21,8 @@ class Ask(NamedTuple):
 
     `prefix` (token,): the shared tokens, or those after `before`, an earlier part already run.
     `suffixes` (query, token). `positions`: prefix positions whose rows are kept, counted from the
-    prompt's first token; None for none. `keep` reduces a layer's rows.
+    prompt's first token; None for none. `keep` reduces a layer's rows. `go_on`: whether the
+    queries will be continued; keys and values are held only if so.
     """
 
     prefix: Tensor
@@ -29,6 +30,7 @@ class Ask(NamedTuple):
     positions: Tensor | None
     keep: Keep
     before: Prefix | None = None
+    go_on: bool = True
 
     @property
     def past(self) -> int:
@@ -40,15 +42,14 @@ class Block(NamedTuple):
 
     `queries`: which. `of_prefix`: what was kept of the asked prefix positions, by layer (first
     block only, else None). `kept`: what was kept of each query's last token. `logits` (query,
-    word) there. `continuation` goes on from there. `prefix`: the shared tokens, None if none.
+    word) there. `continuation` goes on from there, None where it was not asked for.
     """
 
     queries: slice
     of_prefix: dict[int, Any] | None
     kept: dict[int, Any]
     logits: Tensor
-    continuation: Continuation
-    prefix: Prefix | None
+    continuation: Continuation | None
 
 
 def _cached_blocks(prefix: Prefix, ask: Ask, starts: range) -> Iterator[Block]:
@@ -65,7 +66,7 @@ def _cached_blocks(prefix: Prefix, ask: Ask, starts: range) -> Iterator[Block]:
         logits = recorded_logits(prefix.model, ids, last, recorder, cache=cache)
         queries = slice(start, start + len(ids))
         continuation = CachedContinuation(prefix.model, cache, prefix.length + ids.shape[1])
-        yield Block(queries, None, recorder.kept, logits[:, 0], continuation, prefix)
+        yield Block(queries, None, recorder.kept, logits[:, 0], continuation)
 
 
 def _prefix_then_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
@@ -79,6 +80,7 @@ def _prefix_then_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
 
 
 def _packed_recorder(ask: Ask, count: int) -> PackedRecorder:
+    """Keys are held for those who go on, and for the queries of later blocks."""
     return PackedRecorder(
         torch.tensor([]) if ask.positions is None else ask.positions - ask.past,
         ask.past,
@@ -86,11 +88,12 @@ def _packed_recorder(ask: Ask, count: int) -> PackedRecorder:
         prefix=len(ask.prefix),
         suffixes=count,
         before=None if ask.before is None else ask.before.cache,
+        hold=ask.go_on or count < len(ask.suffixes),
         keep_suffix=ask.keep,
     )
 
 
-def _packed_block(model: Any, ask: Ask, count: int) -> Block:
+def _packed_block(model: Any, ask: Ask, count: int) -> tuple[Block, Prefix | None]:
     """The first `count` suffixes packed behind the prefix, in one forward."""
     length, own = len(ask.prefix), ask.suffixes.shape[1]
     ids = torch.cat([ask.prefix, ask.suffixes[:count].reshape(-1)])[None]
@@ -99,15 +102,13 @@ def _packed_block(model: Any, ask: Ask, count: int) -> Block:
     ends = length + own * torch.arange(1, count + 1) - 1
     recorder = _packed_recorder(ask, count)
     logits = recorded_logits(model, ids, ends, recorder, position_ids=positions)
+    of_prefix = None if ask.positions is None else recorder.kept
+    block = Block(slice(0, count), of_prefix, recorder.of_suffixes, logits[0], None)
+    if not recorder.hold:
+        return block, None
     prefix, cache = _packed_caches(model, ask, recorder)
-    return Block(
-        slice(0, count),
-        None if ask.positions is None else recorder.kept,
-        recorder.of_suffixes,
-        logits[0],
-        CachedContinuation(model, cache, prefix.length + own),
-        prefix,
-    )
+    continuation = CachedContinuation(model, cache, prefix.length + own)
+    return block._replace(continuation=continuation), prefix
 
 
 def _packed_caches(model: Any, ask: Ask, recorder: PackedRecorder) -> tuple[Prefix, Any]:
@@ -122,8 +123,7 @@ def _packed_caches(model: Any, ask: Ask, recorder: PackedRecorder) -> tuple[Pref
 
 
 def _packed_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
-    first = _packed_block(model, ask, min(size, len(ask.suffixes)))
-    prefix = first.prefix
+    first, prefix = _packed_block(model, ask, min(size, len(ask.suffixes)))
     yield first
     if prefix is not None:
         yield from _cached_blocks(prefix, ask, range(size, len(ask.suffixes), size))
@@ -145,7 +145,6 @@ def _whole_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
             {layer: kept[1] for layer, kept in forward.kept.items()},
             forward.logits[:, -1],
             WholeContinuation(model, ids),
-            None,
         )
 
 

@@ -11,12 +11,15 @@ from torch import Tensor
 
 from probes.blocks import Ask, run_blocks
 from probes.model_facts import Sharing, sharing, the_module
-from probes.prefix import Prefix, run_prefix
+from probes.prefix import run_prefix
 from probes.readout import greedy_answers
 from probes.scores import LayerRows
 
 PARTS = ("x", "y", "separator", "all")
 KINDS = ("score", "weight")
+
+# A hidden key's score of -inf would make every mean NaN; so low a one only marks its own.
+_BELOW_ANY_SCORE, _BELOW_ANY_MEAN = -1e30, -1e20
 
 
 class Tokens(Protocol):
@@ -69,17 +72,16 @@ def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
     Gives (batch, query, head, part, kind, example), NaN where a token of the part is hidden.
     """
     means = _averaging(parts)
-    empty = (means.sum(0) == 0).expand(1, -1)
+    empty = means.sum(0) == 0
     examples = len(parts[PARTS[-1]])
 
     def keep(rows: LayerRows) -> Tensor:
-        seen = means[rows.first_key :].to(rows.scores.device)
+        seen = means[rows.first_key :].to(rows.scores.device, rows.scores.dtype)
         missing = empty | (means[: rows.first_key].sum(0) > 0)
-        scores, weights = (x[..., : len(seen)] for x in (rows.scores, rows.weights))
-        hidden = torch.isinf(scores)
-        kinds = torch.stack([scores.masked_fill(hidden, 0.0), weights], -2) @ seen
-        hides = (hidden.to(seen.dtype) @ seen > 0) | missing.to(seen.device)
-        kinds = kinds.masked_fill(hides[..., None, :], torch.nan)
+        scores = rows.scores[..., : len(seen)].clamp(min=_BELOW_ANY_SCORE) @ seen
+        weights = rows.weights[..., : len(seen)] @ seen
+        hidden = (scores < _BELOW_ANY_MEAN) | missing.to(seen.device)
+        kinds = torch.stack([scores, weights], -2).masked_fill_(hidden[..., None, :], torch.nan)
         split = torch.unflatten(kinds, -1, (len(PARTS), examples))
         return split.permute(0, 2, 1, 4, 3, 5).cpu()
 
@@ -122,32 +124,29 @@ def context_rows(
         suffixes=_ids(tokenized.suffixes),
         positions=_ids(tokenized.prefix_answers) if prefix_rows else None,
         keep=reduction(tokenized.parts),
+        go_on=answer_tokens > 0,
     )
-    return _rows_of(loaded, model, ask, answer_tokens, block)[0]
+    return _rows_of(loaded, model, ask, answer_tokens, block)
 
 
-def _rows_of(
-    loaded: Any, model: Any, ask: Ask, answer_tokens: int, block: int
-) -> tuple[ContextRows, Prefix | None]:
+def _rows_of(loaded: Any, model: Any, ask: Ask, answer_tokens: int, block: int) -> ContextRows:
     length = ask.past + len(ask.prefix) + ask.suffixes.shape[1] + answer_tokens
     how = sharing(model, length)
     kept: list[dict[int, Tensor]] = []
     of_prefix: dict[int, Tensor] | None = None
-    prefix: Prefix | None = None
     answers: list[str] = []
     began, answering = time.perf_counter(), 0.0
     for part in run_blocks(model, ask, how=how, block=block):
         kept.append(part.kept)
         of_prefix = of_prefix or part.of_prefix
-        prefix = part.prefix
-        if answer_tokens:
+        if part.continuation is not None and answer_tokens:
             started = time.perf_counter()
             answers += greedy_answers(
                 part.continuation, part.logits, loaded.tokenizer, tokens=answer_tokens
             )
             answering += time.perf_counter() - started
     query = np.concatenate([_stack(one)[:, 0].numpy() for one in kept])
-    rows = ContextRows(
+    return ContextRows(
         query=query,
         prefix=None if of_prefix is None else _prefix_rows(of_prefix),
         answers=answers,
@@ -156,7 +155,6 @@ def _rows_of(
         sharing=how,
         seconds={"forward": time.perf_counter() - began - answering, "answers": answering},
     )
-    return rows, prefix
 
 
 def _common_length(a: Tensor, b: Tensor) -> int:
@@ -184,6 +182,7 @@ def pair_rows(
     both = []
     for tokenized, ids in ((a, first), (b, second)):
         keep = reduction(tokenized.parts)
-        ask = Ask(ids[start:], _ids(tokenized.suffixes), None, keep, before)
-        both.append(_rows_of(loaded, model, ask, answer_tokens, block)[0])
+        go_on = answer_tokens > 0
+        ask = Ask(ids[start:], _ids(tokenized.suffixes), None, keep, before, go_on)
+        both.append(_rows_of(loaded, model, ask, answer_tokens, block))
     return both[0], both[1]

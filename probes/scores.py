@@ -166,4 +166,5 @@ def unfused_output(
         weights = score_rows(query, keys, rows, rule).weights.to(keys.value.dtype)
         weights = nn.functional.dropout(weights, dropout) if dropout else weights
         parts.append(_mixed(weights, keys))
-    return torch.cat(parts, 2).transpose(1, 2).contiguous()
+    whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+    return whole.transpose(1, 2).contiguous()

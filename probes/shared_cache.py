@@ -98,13 +98,14 @@ class PackedRecorder(Recorder):
 
     Each suffix attends to the prefix and to itself, whatever mask the model made. `rows` are the
     asked rows of the prefix, kept by `keep`; of each suffix `keep_suffix` keeps the last row.
-    `before`: the cache of an earlier part of the prompt. `held`: by layer, what a cache of the
-    prefix and what one of the suffixes alone would hold.
+    `before`: the cache of an earlier part of the prompt. `held`, if `hold`: by layer, what a cache
+    of the prefix and what one of the suffixes alone would hold.
     """
 
     prefix: int = 0
     suffixes: int = 0
     before: Any = None
+    hold: bool = False
     keep_suffix: Callable[[LayerRows], Any] | None = None
     of_suffixes: dict[int, Any] = field(default_factory=dict)
     held: dict[int, tuple[KeyValues, KeyValues]] = field(default_factory=dict)
@@ -118,7 +119,8 @@ class PackedRecorder(Recorder):
         head, tails = self._head(call), self._tails(call)
         of_prefix, own = KeyValues(head.key, head.value), KeyValues(tails.key, tails.value)
         keys = own._replace(prefix_key=head.key, prefix_value=head.value)
-        self.held[call.layer] = of_prefix, own
+        if self.hold:
+            self.held[call.layer] = of_prefix, own
         self.record(head, of_prefix)
         if self.keep_suffix is not None:
             last = torch.tensor([tails.query.shape[2] - 1])

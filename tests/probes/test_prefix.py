@@ -119,6 +119,7 @@ def test_going_on_from_one_block_leaves_the_prefix(name: str) -> None:
     model, tokenized = tiny_model(name), hand_made_context()
     blocks = []
     for block in run_blocks(model, ask_of(tokenized), how=HOW[name], block=1):
+        assert block.continuation is not None
         for token in (5, 6):
             block.continuation.next_logits(torch.tensor([token]))
         blocks.append(block)
@@ -130,6 +131,7 @@ def test_going_on_is_a_longer_prompt(name: str) -> None:
     """Logits after two more tokens, past a window of four, are those of the prompt with them."""
     model, tokenized = tiny_model(name), hand_made_context()
     (block,) = run_blocks(model, ask_of(tokenized), how=HOW[name])
+    assert block.continuation is not None
     added = torch.tensor([[5, 6, 7], [8, 9, 10]])
     for tokens in added:
         logits = block.continuation.next_logits(tokens)
