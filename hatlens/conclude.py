@@ -18,6 +18,7 @@ from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
+from hatlens.headline import headline
 from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, StoredSet, load_set
@@ -213,6 +214,9 @@ def study_result(
             },
         }
     )
+    verdict_entry = result["verdict"]
+    verdict_entry["headline"] = headline(result)
+    verdict_entry["sentence"] = f"{verdict_entry['headline']} {verdict_entry['sentence']}"
     return result
 
 

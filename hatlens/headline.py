@@ -1,0 +1,57 @@
+"""The first line of a study: what the model does, the effect, its controls, in one sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from analysis.number_text import interval_text, is_missing, p_text
+
+Result = Mapping[str, Any]
+
+
+def headline(result: Result) -> str:
+    """One sentence: behaviour, label, the best least-squares row and that of every twin."""
+    task = result["task"]
+    label, behaviour = result["verdict"]["label"], result["behaviour"]["verdict"]
+    fed = f"{result['model']['name']}, {fed_words(task)}"
+    answers = answer_words(behaviour)
+    joined = (
+        f"attention is {label}"
+        if label == "not assessable"
+        else f"the verdict on attention is: {label}"
+    )
+    rows = [f"best least-squares row {row_words(result['row_test'])}"]
+    rows += [f"{twin['kind']} twin {row_words(twin['row_test'])}" for twin in result["twins"]]
+    return f"{fed}: {answers}; {joined} ({'; '.join(rows)})."
+
+
+def fed_words(task: Mapping[str, Any]) -> str:
+    """What was fed, in a few words."""
+    if task["data"] is not None:
+        return f"{task['data']}, {task['examples']} examples"
+    shape = "1 feature" if task["features"] == 1 else f"{task['features']} features"
+    condition = "" if task["features"] == 1 else f", condition {task['condition']:g}"
+    return f"{shape}{condition}, {task['examples']} examples"
+
+
+def answer_words(label: str) -> str:
+    """The behaviour label as the predicate of "the answers"."""
+    if label.startswith("not assessable"):
+        return f"the answers are {label}"
+    if label.startswith(("nearest", "not separable")):
+        return f"the answers beat the mean and are {label}"
+    return f"the answers {label.replace('does not', 'do not').replace('beats', 'beat')}"
+
+
+def row_words(entries: list[Mapping[str, Any]]) -> str:
+    """Place, unique share with interval and corrected p of the least-squares entry."""
+    found = next((entry for entry in entries if entry["hypothesis"] == "ols"), None)
+    if found is None:
+        return "was not tested"
+    if is_missing(found["layer"]):
+        return "none, since no row sees the query"
+    head = "sum" if found["head"] < 0 else f"H{found['head']}"
+    share = interval_text(found["unique_over_explained"])
+    return (
+        f"L{found['layer']}{head} on {found['part']}: unique share {share}, "
+        f"corrected p {p_text(found['p_corrected'])}"
+    )
