@@ -20,6 +20,7 @@ from analysis.reproducible import Replicate, reproducible_share
 from analysis.row_result import NOT_ASSESSABLE, RowTest
 from analysis.row_study import Settings, Study, checked_scores, prepare
 from analysis.spike import LEAST_ATTAINABLE, DesignGate, attainable, found_by_share, least_share
+from analysis.threads import one_blas_thread
 
 __all__ = ["Pairs", "Replicate", "RowTest", "row_test"]
 
@@ -48,22 +49,22 @@ def row_test(
     (`not_assessable`); only scores of another shape than the contexts are refused.
     """
     checked_scores(scores, contexts)
-    study = prepare(
-        scores,
-        contexts,
-        hypotheses,
-        rng=rng,
-        settings=Settings(flips, folds, resamples),
-        replicate=replicate,
-        blocks=blocks,
-    )
-    moved = (
-        None
-        if pairs is None
-        else pairs_test(pairs, study.hypotheses, rng=rng, flips=flips, folds=folds)
-    )
-    judged = judge(study, moved)
-    return _result(study, judged, _design(study, judged), moved, contexts, flips)
+    settings = Settings(flips, folds, resamples)
+    with one_blas_thread():
+        study = prepare(
+            scores,
+            contexts,
+            hypotheses,
+            rng=rng,
+            settings=settings,
+            replicate=replicate,
+            blocks=blocks,
+        )
+        moved = None
+        if pairs is not None:
+            moved = pairs_test(pairs, study.hypotheses, rng=rng, flips=flips, folds=folds)
+        judged = judge(study, moved)
+        return _result(study, judged, _design(study, judged), moved, contexts, flips)
 
 
 def _design(study: Study, judged: Judged) -> DesignGate:

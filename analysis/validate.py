@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +17,10 @@ from analysis.judgement import contained
 from analysis.planted import INVERSE, RIVALS, Head, Scene, unit_rows
 from analysis.row_study import Settings, prepare
 from analysis.simulate import SimulatedDesign, simulate_contexts
+from analysis.threads import one_blas_thread
 
 SHARED = 0.8
 RUNS_A_TASK = 5
-THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Setting(NamedTuple):
@@ -174,7 +173,8 @@ def is_rival(head: Head, contexts: ContextArrays) -> bool:
 
 def _task(task: tuple[Setting, int, int, tuple[int, ...]]) -> list[Run]:
     setting, seed, place, runs = task
-    return [simulate_run(setting, np.random.default_rng([seed, place, run])) for run in runs]
+    with one_blas_thread():
+        return [simulate_run(setting, np.random.default_rng([seed, place, run])) for run in runs]
 
 
 def _mapped(
@@ -185,22 +185,8 @@ def _mapped(
         yield from map(_task, tasks)
         return
     context = multiprocessing.get_context("spawn")
-    with _one_thread_each(), ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
         yield from pool.map(_task, tasks)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
-    os.environ.update(dict.fromkeys(THREAD_SETTINGS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _summary(setting: Setting, runs: Sequence[Run]) -> SettingResult:
