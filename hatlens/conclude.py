@@ -105,6 +105,7 @@ def test_variant(
         flips=config.flips,
         replicate=stored_rows.replicate_scores(folder, variant),
         pairs=stored_rows.pair_scores(folder, variant),
+        blocks=facts["blocks"],
     )
     found = behaviour(
         arrays,

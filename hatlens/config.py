@@ -74,7 +74,7 @@ class StudyConfig(BaseModel):
     date_format: OptionalText = None
     allow_dependent: Flag = False
 
-    layout: str = "line"
+    layout: str = "arrow"
     codec: str = "unsigned-decimal"
     bos: Literal["auto", "always", "never"] = "auto"
 

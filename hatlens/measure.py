@@ -3,7 +3,9 @@
 import platform
 import resource
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -18,6 +20,8 @@ from hatlens.store import RunFolder
 from probes.model_facts import attention_layers
 from probes.models import LoadedModel, load_model
 from probes.parity import parity_gate
+from probes.rows import context_rows
+from probes.threads import fastest_threads
 from probes.twins import TWINS, make_twin
 from prompts.layouts import layout_named, render
 from prompts.refusal import Refusal, unknown_name
@@ -49,6 +53,22 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     if folder.manifest() and all(folder.has(cell) for names in planned.values() for cell in names):
         folder.open(config.model_dump(mode="json"), free=FREE)
         return
+    loaded, tokens = prepare(config, folder, study, report)
+    for variant, names in planned.items():
+        if all(folder.has(name) for name in names):
+            continue
+        model = variant_model(config, loaded, variant, tokens)
+        first = partial(context_rows, model, tokens[MAIN][0], prefix_rows=False, answer_tokens=0)
+        with fastest_threads(first) if model.device == "cpu" else nullcontext():
+            run_cells(folder, variant, names, model, tokens, report)
+    note_cost(folder, time.monotonic() - begun)
+
+
+def prepare(
+    config: StudyConfig, folder: RunFolder, study: StudySets, report: Report
+) -> tuple[LoadedModel, Tokens]:
+    """Load the model, align every prompt, open the folder, pass the parity gate."""
+    begun = time.monotonic()
     report("load the model", 0, 1)
     loaded = load_model(
         config.model,
@@ -72,12 +92,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         prompts=first_prompts(config, study),
         **({} if "load_seconds" in folder.manifest() else {"load_seconds": loading}),
     )
-    for variant, names in planned.items():
-        missing = [name for name in names if not folder.has(name)]
-        if missing:
-            model = variant_model(config, loaded, variant, tokens)
-            run_cells(folder, variant, names, model, tokens, report)
-    note_cost(folder, time.monotonic() - begun)
+    return loaded, tokens
 
 
 def check_names(config: StudyConfig) -> None:
