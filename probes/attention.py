@@ -18,7 +18,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from probes.scores import KeyValues, LayerRows, ScoreRule, score_rows, unfused_output
+from probes.scores import KeyValues, LayerRows, ScoreRule, attended, score_rows
 
 NAME = "hatlens"
 
@@ -47,7 +47,7 @@ def plain_output(call: LayerCall) -> Tensor:
     """The layer's output (batch, query, head, dim), by the fused kernel wherever it is exact."""
     if call.rule.softcap is not None or call.rule.sinks is not None:
         keys = KeyValues(call.key, call.value)
-        return unfused_output(call.query, keys, call.rule, dropout=call.dropout)
+        return attended(call.query, keys, call.rule, dropout=call.dropout).output
     output, _ = sdpa_attention_forward(
         call.module,
         call.query,

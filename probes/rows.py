@@ -71,16 +71,19 @@ def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
 
     Gives (batch, query, head, part, kind, example), NaN where a token of the part is hidden.
     """
-    means = _averaging(parts)
-    empty = means.sum(0) == 0
+    whole = _averaging(parts)
+    empty = whole.sum(0) == 0
     examples = len(parts[PARTS[-1]])
 
     def keep(rows: LayerRows) -> Tensor:
-        seen = means[rows.first_key :].to(rows.scores.device, rows.scores.dtype)
-        missing = empty | (means[: rows.first_key].sum(0) > 0)
-        scores = rows.scores[..., : len(seen)].clamp(min=_BELOW_ANY_SCORE) @ seen
-        weights = rows.weights[..., : len(seen)] @ seen
-        hidden = (scores < _BELOW_ANY_MEAN) | missing.to(seen.device)
+        means, missing = whole, empty
+        if rows.first_key:
+            means, before = whole[rows.first_key :], whole[: rows.first_key]
+            missing = empty | (before.sum(0) > 0)
+        means, missing = means.to(rows.scores), missing.to(rows.scores.device)
+        scores = rows.scores[..., : len(means)].clamp(min=_BELOW_ANY_SCORE) @ means
+        weights = rows.weights[..., : len(means)] @ means
+        hidden = (scores < _BELOW_ANY_MEAN).logical_or_(missing)
         kinds = torch.stack([scores, weights], -2).masked_fill_(hidden[..., None, :], torch.nan)
         split = torch.unflatten(kinds, -1, (len(PARTS), examples))
         return split.permute(0, 2, 1, 4, 3, 5).cpu()

@@ -151,10 +151,15 @@ def score_rows(query: Tensor, keys: KeyValues, rows: Tensor | None, rule: ScoreR
     return LayerRows(scores, weights, sink, 0)
 
 
-def unfused_output(
-    query: Tensor, keys: KeyValues, rule: ScoreRule, *, dropout: float = 0.0
-) -> Tensor:
-    """A layer's output (batch, query, head, dim) where no fused kernel knows the rule.
+class Attended(NamedTuple):
+    """A layer's output (batch, query, head, dim), and the rows of its last query."""
+
+    output: Tensor
+    last: LayerRows
+
+
+def attended(query: Tensor, keys: KeyValues, rule: ScoreRule, *, dropout: float = 0.0) -> Attended:
+    """What a layer computes, where no fused kernel knows the rule or where keys are shared.
 
     Runs in blocks of rows, so memory grows linearly in the number of keys.
     """
@@ -163,8 +168,13 @@ def unfused_output(
     everything = torch.arange(length, device=query.device)
     parts = []
     for rows in [None] if block >= length else torch.split(everything, block):
-        weights = score_rows(query, keys, rows, rule).weights.to(keys.value.dtype)
-        weights = nn.functional.dropout(weights, dropout) if dropout else weights
-        parts.append(_mixed(weights, keys))
+        computed = score_rows(query, keys, rows, rule)
+        weights = computed.weights.to(keys.value.dtype)
+        parts.append(_mixed(nn.functional.dropout(weights, dropout) if dropout else weights, keys))
     whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
-    return whole.transpose(1, 2).contiguous()
+    return Attended(whole.transpose(1, 2).contiguous(), _last(computed))
+
+
+def _last(rows: LayerRows) -> LayerRows:
+    sink = None if rows.sink is None else rows.sink[:, :, -1:]
+    return LayerRows(rows.scores[:, :, -1:], rows.weights[:, :, -1:], sink, rows.first_key)

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer, DynamicSlidingWindowLayer
 
 from probes.attention import LayerCall, Recorder, hidden_after, plain_output
-from probes.scores import KeyValues, LayerRows, score_rows, unfused_output
+from probes.scores import KeyValues, LayerRows, attended
 from prompts.refusal import Refusal
 
 
@@ -89,7 +89,7 @@ class CachedRecorder(Recorder):
             rule = rule._replace(mask=None, causal=call.query.shape[2] > 1)
         call = call._replace(rule=rule)
         self.record(call, keys)
-        return unfused_output(call.query, keys, rule)
+        return attended(call.query, keys, rule).output
 
 
 @dataclass
@@ -122,12 +122,9 @@ class PackedRecorder(Recorder):
         if self.hold:
             self.held[call.layer] = of_prefix, own
         self.record(head, of_prefix)
+        of_tails, last = attended(tails.query, keys, tails.rule)
         if self.keep_suffix is not None:
-            last = torch.tensor([tails.query.shape[2] - 1])
-            self.of_suffixes[call.layer] = self.keep_suffix(
-                score_rows(tails.query, keys, last, tails.rule)
-            )
-        of_tails = unfused_output(tails.query, keys, tails.rule)
+            self.of_suffixes[call.layer] = self.keep_suffix(last)
         return torch.cat([plain_output(head), of_tails.flatten(0, 1)[None]], 1)
 
     def _head(self, call: LayerCall) -> LayerCall:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from probes.attention import hidden_after
-from probes.scores import KeyValues, ScoreRule, score_rows, unfused_output
+from probes.scores import KeyValues, ScoreRule, attended, score_rows
 
 FIRST = torch.tensor([0])
 LN = math.log
@@ -149,7 +149,7 @@ def test_shared_keys_are_the_keys_of_each_prompt(
     torch.testing.assert_close(score_rows(query, keys, None, masked).weights, expected)
     repeated = value.repeat_interleave(per_group, 1)
     output = (expected @ repeated).transpose(1, 2)
-    torch.testing.assert_close(unfused_output(query, keys, rule), output)
+    torch.testing.assert_close(attended(query, keys, rule).output, output)
 
 
 def test_output_in_blocks_of_rows_is_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +157,9 @@ def test_output_in_blocks_of_rows_is_the_output(monkeypatch: pytest.MonkeyPatch)
     query = torch.randn(2, 4, 9, 8, generator=generator)
     keys = KeyValues(*torch.randn(2, 2, 2, 9, 8, generator=generator))
     rule = ScoreRule(0.5, softcap=2.0, causal=True)
-    whole = unfused_output(query, keys, rule)
+    whole = attended(query, keys, rule).output
     monkeypatch.setattr("probes.scores._BLOCK_ELEMENTS", 2 * 4 * 9 * 2)
-    torch.testing.assert_close(unfused_output(query, keys, rule), whole)
+    torch.testing.assert_close(attended(query, keys, rule).output, whole)
 
 
 def test_each_prompt_of_a_batch_has_its_own_rows() -> None:
