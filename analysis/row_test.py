@@ -81,7 +81,7 @@ def _design(study: Study, judged: Judged) -> DesignGate:
         power = found_by_share(folded(rest, study.groups), columns.baseline, columns.ols, critical)
     return DesignGate(
         attainable=reached,
-        identifies=bool(reached.estimate >= LEAST_ATTAINABLE),
+        identifies=bool(LEAST_ATTAINABLE <= reached.estimate <= 1.0),
         mde=least_share(power),
         power=power,
         rows=rest.total.shape[1],

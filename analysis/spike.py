@@ -29,8 +29,9 @@ class DesignGate(NamedTuple):
     """What the contexts allow.
 
     attainable: unique over explained of a planted pure least-squares row; identifies: it is at
-    least .2. mde: the least share of query-centred variance at which 90 % of the real rows are
-    found when the least-squares row is added to them; NaN where no share is enough.
+    least .2, and at most 1 (above 1 the fit of M0* to so few contexts is worse than none).
+    mde: the least share of query-centred variance at which 90 % of the real rows are found when
+    the least-squares row is added to them; NaN where no share is enough.
     power: (share, part of the rows found) at each share that was tried; rows: how many rows.
     """
 

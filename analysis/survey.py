@@ -13,7 +13,7 @@ from analysis.centring import centred_columns
 from analysis.design import ContextArrays
 from analysis.folds import assign_folds, folded, held_out_error
 from analysis.inference import Interval
-from analysis.moments import row_moments
+from analysis.moments import by_block, row_moments
 
 
 class Alone(NamedTuple):
@@ -35,12 +35,14 @@ def survey(
     hypotheses: Sequence[Hypothesis],
     *,
     rng: np.random.Generator,
+    blocks: Sequence[int] | None = None,
     folds: int = 8,
     resamples: int = 1000,
 ) -> tuple[Alone, ...]:
     """Every hypothesis that has a row, compared with pre-softmax scores rows (C, M, R, N).
 
     The score image is used: for kernels the logarithm of the weights. Largest share first.
+    `blocks`: the unit of each context, where contexts share rows of a table.
     """
     known = [one for one in hypotheses if one.row is not None]
     columns = centred_columns(np.stack([scores(one, contexts) for one in known], axis=-1))
@@ -48,9 +50,10 @@ def survey(
     undefined = Interval(np.nan, np.nan, np.nan)
     if not len(found.tested):
         return tuple(Alone(one.name, -1, undefined) for one in known)
-    data = folded(found.moments, assign_folds(len(rows), folds, rng=rng))
-    counts = resampled_counts(len(rows), resamples, rng=rng)
-    total = found.moments.total
+    moments = found.moments if blocks is None else by_block(found.moments, np.asarray(blocks))
+    total = moments.total
+    data = folded(moments, assign_folds(len(total), folds, rng=rng))
+    counts = resampled_counts(len(total), resamples, rng=rng)
     lines = []
     for column, one in enumerate(known):
         gained = total - held_out_error(data, [column])

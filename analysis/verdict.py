@@ -110,7 +110,10 @@ def finding(test: RowTest, row_names: Sequence[str] = ()) -> Finding:
         return _inverse(test, best, row_names)
     row, family = clearest(test)
     label = FAMILY_LABELS.get(family, NONE_DETECTED)
-    nothing = f"no row contains an S^-1 component{_least(test)}"
+    if "inverse" not in test.hypothesis_families:
+        nothing = "no hypothesis of the S^-1 family was tested"
+    else:
+        nothing = f"no row contains an S^-1 component{_least(test)}"
     return Finding(label, row, family, f"{nothing}; {clearest_words(test, row_names)}")
 
 
@@ -169,7 +172,7 @@ def _reason(test: RowTest, gate_failed: str) -> str:
     """Why nothing may be concluded: what the contexts do not allow, and a gate that failed."""
     reasons = [_design_reason(test)]
     if gate_failed:
-        reasons.append(f"the behaviour gate failed: {gate_failed}")
+        reasons.append(f"the behaviour gate failed, since {gate_failed}")
     return "; ".join(reason for reason in reasons if reason)
 
 
@@ -178,6 +181,11 @@ def _design_reason(test: RowTest) -> str:
         return test.not_assessable
     if test.tested == 0:
         return "no row sees the query"
+    if test.design.attainable.estimate > 1:
+        return (
+            "the design cannot identify S^-1: fitted to so few contexts, the rivals predict a "
+            "planted least-squares row of other contexts worse than nothing does"
+        )
     if not test.design.identifies:
         return (
             "the design cannot identify S^-1: of what explains a planted least-squares row only "

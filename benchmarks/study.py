@@ -8,11 +8,11 @@ There is no peer for a whole study; capture alone is compared in capture_overhea
 
 import argparse
 import json
-import resource
 import tempfile
 import time
 from pathlib import Path
 
+from hatlens.measure import peak_bytes
 from hatlens.presets import PREVIEW, preset_studies
 from hatlens.progress import progress
 from hatlens.study import run_studies, write_report
@@ -47,7 +47,7 @@ def main() -> None:
             "report": written,
         },
         "bytes": {
-            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "peak": peak_bytes(),
             "run_folder": sum(file.stat().st_size for file in out.rglob("*") if file.is_file()),
         },
     }

@@ -72,6 +72,7 @@ def conclude(
         folder.write_table(name, table.reset_index(drop=True))
     seconds = time.monotonic() - begun
     result = study_result(folder, tested, labels, verdict, seconds)
+    result["own_hypotheses"] = [one.name for one in hypotheses[len(config.hypotheses) :]]
     folder.write_text("results.json", json_text(result))
 
 
@@ -116,7 +117,11 @@ def test_variant(
         printed_size=float(main.half_range[-1]),
     )
     alone = survey(
-        scores, arrays, with_bank(hypotheses), rng=np.random.default_rng([config.seed, 2])
+        scores,
+        arrays,
+        with_bank(hypotheses),
+        rng=np.random.default_rng([config.seed, 2]),
+        blocks=facts["blocks"],
     )
     return Tested(variant, config.seed, arrays, test, found, alone)
 
@@ -130,7 +135,9 @@ def gate_failed(found: Behaviour) -> str:
     """Why the answers do not allow a verdict on attention; empty where they do."""
     if found.passes_gate:
         return ""
-    return found.label
+    if found.assessable:
+        return "the answers do not beat the mean"
+    return f"the answers are {found.label}"
 
 
 def preview_reason(config: StudyConfig, folder: RunFolder) -> str:

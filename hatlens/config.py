@@ -37,7 +37,18 @@ Count = Annotated[int, BeforeValidator(_plain_number)]
 Number = Annotated[float, BeforeValidator(_plain_number)]
 Flag = Annotated[bool, BeforeValidator(_plain_flag)]
 OptionalText = Annotated[str | None, BeforeValidator(_optional)]
-Texts = tuple[str, ...]
+
+
+def _several(value: object) -> object:
+    """One text is a list of one; "none" is an empty list."""
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, (list, tuple)) and list(value) == ["none"]:
+        return ()
+    return value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 FREE = ("twins", "hypotheses", "flips")

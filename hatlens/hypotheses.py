@@ -14,8 +14,20 @@ Own = Hypothesis | Callable[[ContextArrays], Floats]
 
 
 def resolve(hypotheses: Sequence[str | Own]) -> list[Hypothesis]:
-    """Hypotheses by bank name, by FILE.py:NAME, as functions, or as they are."""
-    return [one(given) for given in hypotheses]
+    """Hypotheses by bank name, by FILE.py:NAME, as functions, or as they are.
+
+    Refuses none at all, and one that has no row: it can only be compared as a predictor.
+    """
+    found = [one(given) for given in hypotheses]
+    if not found:
+        raise Refusal("needed at least one hypothesis to test on the rows, got none")
+    for each in found:
+        if each.row is None:
+            raise Refusal(
+                f"needed a hypothesis with a row, got {each.name!r}, whose weights depend on y; "
+                "it is compared with the answers in every report"
+            )
+    return found
 
 
 def one(given: str | Own) -> Hypothesis:

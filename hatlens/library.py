@@ -24,7 +24,8 @@ from hatlens.study import analyse_run, result_of, run_studies, study_folders
 class Run:
     """A finished study: `result` is what ``hatlens probe --json`` prints.
 
-    `tables` are tidy: ``row_test``, ``families``, ``behaviour``, ``agreement``, ``answers``.
+    `tables` are tidy: ``row_test``, ``families``, ``alone``, ``behaviour``, ``agreement`` and
+    ``answers``.
     """
 
     path: Path

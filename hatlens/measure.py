@@ -2,6 +2,7 @@
 
 import platform
 import resource
+import sys
 import time
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -111,7 +112,8 @@ def tokenize_sets(config: StudyConfig, study: StudySets, loaded: LoadedModel) ->
         name: tokenize_all(drawn, loaded.tokenizer, layout=layout, bos=config.bos)
         for name, drawn in study.sets.items()
     }
-    longest = max(len(one.prefix) + one.suffixes.shape[1] for one in tokens[MAIN]) + ANSWER_TOKENS
+    every = [one for of_set in tokens.values() for one in of_set]
+    longest = max(len(one.prefix) + one.suffixes.shape[1] for one in every) + ANSWER_TOKENS
     if loaded.context_window is not None and longest > loaded.context_window:
         raise Refusal(
             f"the prompt and its answer need {longest} tokens, the model's context window holds "
@@ -166,10 +168,16 @@ def first_prompts(config: StudyConfig, study: StudySets) -> list[str]:
     ]
 
 
+def peak_bytes() -> int:
+    """The largest resident memory of this process; the system counts in KiB, macOS in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
 def note_cost(folder: RunFolder, seconds: float) -> None:
     """Add this session's time to the manifest; peak memory is the largest of all sessions."""
     before = folder.manifest().get("measured", {})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_bytes()
     folder.update_manifest(
         measured={
             "seconds": before.get("seconds", 0.0) + seconds,

@@ -81,8 +81,9 @@ def concluded(folder: RunFolder, config: StudyConfig) -> bool:
     """Whether the folder holds the conclusion of just these settings."""
     if not (folder.path / "results.json").is_file():
         return False
-    task = folder.read_results().get("task")
-    return bool(task == config.model_dump(mode="json"))
+    result = folder.read_results()
+    same = result.get("task") == config.model_dump(mode="json")
+    return bool(same and not result.get("own_hypotheses"))
 
 
 def stored_config(folder: RunFolder) -> StudyConfig:

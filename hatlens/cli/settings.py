@@ -54,6 +54,4 @@ def given(flags: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in flags.items()
         if key in StudyConfig.model_fields and value is not None and value is not False
     }
-    if named.get("twins") == ["none"]:
-        named["twins"] = []
     return {**stored, **named}

@@ -122,11 +122,30 @@ def test_every_label_of_a_family_is_listed() -> None:
 def test_a_failed_gate_leaves_a_description(inverse: RowTest) -> None:
     verdict = attention_verdict(inverse, gate_failed="its answers do not beat the mean")
     assert verdict.label == NOT_ASSESSABLE
-    assert verdict.reason == "the behaviour gate failed: its answers do not beat the mean"
+    assert verdict.reason == "the behaviour gate failed, since its answers do not beat the mean"
     assert verdict.sentence.startswith(
-        "Attention: not assessable. The behaviour gate failed: its answers do not beat the mean. "
-        "As description only: the clearest row, row "
+        "Attention: not assessable. The behaviour gate failed, since its answers do not beat the "
+        "mean. As description only: the clearest row, row "
     )
+
+
+def test_nothing_is_said_of_a_family_that_was_not_tested(inverse: RowTest) -> None:
+    other = replace(
+        inverse,
+        hypotheses=("mine",),
+        hypothesis_families=("own",),
+        chosen=tuple(replace(one, hypothesis="mine", says="none") for one in inverse.chosen[:1]),
+    )
+    sentence = attention_verdict(other).sentence
+    assert "No hypothesis of the S^-1 family was tested" in sentence
+    assert "contains an S^-1" not in sentence
+
+
+def test_rivals_worse_than_nothing_do_not_open_the_gate(inverse: RowTest) -> None:
+    gate = inverse.design._replace(identifies=False, attainable=Interval(2.9, 0.6, 6.4))
+    few = attention_verdict(replace(inverse, design=gate))
+    assert few.label == NOT_ASSESSABLE
+    assert "worse than nothing" in few.reason
 
 
 def test_reasons_of_the_design(inverse: RowTest) -> None:

@@ -35,6 +35,15 @@ def test_flags_are_true_or_false(tmp_path: Path, spelling: str) -> None:
         build_config(read_config(written(tmp_path, f"replicate: {spelling}\n")))
 
 
+@pytest.mark.parametrize(
+    ("text", "twins"), [("none", ()), ("[none]", ()), ("shuffled", ("shuffled",))]
+)
+def test_one_text_is_a_list_of_one_and_none_is_none(
+    tmp_path: Path, text: str, twins: tuple[str, ...]
+) -> None:
+    assert build_config(read_config(written(tmp_path, f"twins: {text}\n"))).twins == twins
+
+
 def test_a_key_that_stands_twice_is_refused_with_its_second_line(tmp_path: Path) -> None:
     file = written(tmp_path, "model: a\nseed: 1\nmodel: b\n")
     with pytest.raises(Refusal, match=r"line 3.*'model' stands twice"):

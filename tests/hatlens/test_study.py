@@ -153,6 +153,7 @@ def test_an_own_hypothesis_joins_the_table_and_the_correction(run: Path, tmp_pat
     table = one.tables["row_test"]
     assert set(table["hypothesis"]) == {"ols", "favours_the_first"}
     assert "favours_the_first" in (copy / "report.html").read_text()
+    assert hl.analyse(copy).result["own_hypotheses"] == []
     alone = hl.read_run(run).tables["row_test"]["p_corrected"]
     joined = table[table["hypothesis"] == "ols"]["p_corrected"].reset_index(drop=True)
     assert (joined >= alone - 1e-12)[alone.notna()].all()
@@ -191,6 +192,7 @@ def test_the_command_prints_one_json_object(
         ({"layout": "lines"}, "line"),
         ({"codec": "unsigned"}, "unsigned-decimal"),
         ({"hypothesis": "olx"}, "ols"),
+        ({"hypothesis": "kernel_left_out"}, "with a row"),
         ({"function": "linaer"}, "linear"),
         ({"examples": 30}, "context window"),
         ({"condition": 0.1}, "condition"),
