@@ -111,6 +111,10 @@ def capture(
     if isinstance(module, Reference):
         return _capture_reference(module, ids, _rows(ids, positions, 0, type(module).__name__))
     path = attention_path(module)
+    if getattr(cache, "is_compileable", False):
+        raise Refusal(
+            f"needed a cache that grows, came {type(cache).__name__!r}", where=model_name(module)
+        )
     past = 0 if cache is None else int(cache.get_seq_length())
     rows = _rows(ids, positions, past, model_name(module))
     if path == "eager":

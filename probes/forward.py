@@ -50,7 +50,9 @@ def recorded_logits(
     The cache, if any, grows by `ids`. Refuses when an attention layer was not called just once.
     """
     device = input_device(model)
-    arguments = {name: value for name, value in masks.items() if value is not None}
+    arguments: dict[str, Any] = {
+        name: value.to(device) for name, value in masks.items() if value is not None
+    }
     arguments["use_cache"] = cache is not None
     if cache is not None:
         arguments[cache_argument(model)] = cache
@@ -78,7 +80,7 @@ def eager_forward(
     """
     arguments: dict[str, Any] = {"output_attentions": True, "use_cache": False}
     if attention_mask is not None:
-        arguments["attention_mask"] = attention_mask
+        arguments["attention_mask"] = attention_mask.to(input_device(model))
     forget_lengths(model)
     output = model(input_ids=ids.to(input_device(model)), **arguments)
     layers = attention_layers(model)

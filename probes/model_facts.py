@@ -73,14 +73,19 @@ def window(model: Any) -> int | None:
 def attention_path(model: Any) -> Path:
     """How attention is captured: "fast" through the interface, "eager" from whole maps.
 
-    Refuses a model without attention, and one that bypasses the interface and was not built
-    with eager attention.
+    Refuses a model without attention, one in training mode, and one that bypasses the interface
+    and was not built with eager attention.
     """
     layers = attention_layers(model) if hasattr(model, "config") else ()
     if not layers or not getattr(text_config(model), "num_attention_heads", None):
         kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
         raise Refusal(
             f"needed a model with attention layers, came {kind!r}, which has none",
+            where=model_name(model),
+        )
+    if model.training:
+        raise Refusal(
+            "needed a model in evaluation mode, came one in training mode, whose dropout is random",
             where=model_name(model),
         )
     window(model)
@@ -148,7 +153,9 @@ def sharing(model: Any, length: int) -> Sharing:
     """
     if attention_path(model) == "eager" or positions_depend_on_length(model, length):
         return "whole"
-    recurrent = len(attention_layers(model)) < len(layer_types(model))
+    kinds = layer_types(model)
+    # A "hybrid" layer holds attention and a recurrence side by side.
+    recurrent = len(attention_layers(model)) < len(kinds) or "hybrid" in kinds
     if recurrent or getattr(text_config(model), "num_kv_shared_layers", None):
         return "expanded"
     short = window(model)

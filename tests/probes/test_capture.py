@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import DynamicCache, MistralConfig
+from transformers import DynamicCache, MistralConfig, StaticCache
 
 from probes.attention import NAME, LayerCall, Recorder, active_recorder
 from probes.capture import capture, keep_all, stack_layers
@@ -249,6 +249,18 @@ def test_positions_outside_the_prompt_are_refused(positions: list[int]) -> None:
 def test_a_model_without_attention_is_refused_by_name() -> None:
     with pytest.raises(Refusal, match="attention layers, came 'mamba'"):
         capture(tiny_model("mamba"), random_ids(1, 10), POSITIONS)
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    with pytest.raises(Refusal, match="evaluation mode, came one in training mode"):
+        capture(tiny_model("llama").train(), random_ids(1, 10), POSITIONS)
+
+
+def test_a_cache_of_fixed_size_is_refused() -> None:
+    model = tiny_model("llama")
+    cache = StaticCache(config=model.config, max_cache_len=16)
+    with pytest.raises(Refusal, match="needed a cache that grows, came 'StaticCache'"):
+        capture(model, random_ids(1, 10), POSITIONS, cache=cache)
 
 
 def test_a_family_that_bypasses_the_interface_needs_eager_attention() -> None:
