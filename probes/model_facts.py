@@ -16,6 +16,8 @@ Sharing = Literal["packed", "cached", "expanded", "whole"]
 _NO_ATTENTION = ("linear_attention", "mamba", "recurrent", "conv", "moe", "mlp")
 _WINDOWED = ("sliding", "chunked", "local")
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
+# On a cache, their recurrent layers read several tokens as if nothing came before (5.24).
+_FORGETS_ITS_CACHE = ("jamba", "bamba", "recurrent_gemma")
 
 
 def the_module(model: Any) -> Any:
@@ -149,9 +151,12 @@ def sharing(model: Any, length: int) -> Sharing:
     "packed": one forward over the prefix and all suffixes; "cached": suffixes on a cache that is
     stored once (a window shorter than the prompt); "expanded": on a copy of the cache each
     (recurrent layers, layers that reuse another's keys); "whole": no sharing, since it would not
-    be exact (length-dependent positions) or the family has no fast path.
+    be exact (length-dependent positions, recurrent layers that forget their cache) or the family
+    has no fast path.
     """
     if attention_path(model) == "eager" or positions_depend_on_length(model, length):
+        return "whole"
+    if text_config(model).model_type in _FORGETS_ITS_CACHE:
         return "whole"
     kinds = layer_types(model)
     # A "hybrid" layer holds attention and a recurrence side by side.
