@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from hatlens.config import StudyConfig
     from hatlens.library import Run, analyse, probe, read_run
     from probes.capture import Capture, capture
+    from probes.head_names import Head, HeadGrid, parse_heads
+    from probes.head_values import HeadValues, head_grid, head_values
+    from probes.interventions import replace_heads
     from probes.models import LoadedModel, load_model
     from probes.rows import context_rows
     from probes.twins import TWINS, make_twin
@@ -39,6 +42,9 @@ _HOME = {
     "hatlens.config": ("StudyConfig",),
     "hatlens.library": ("Run", "analyse", "probe", "read_run"),
     "probes.capture": ("Capture", "capture"),
+    "probes.head_names": ("Head", "HeadGrid", "parse_heads"),
+    "probes.head_values": ("HeadValues", "head_grid", "head_values"),
+    "probes.interventions": ("replace_heads",),
     "probes.models": ("LoadedModel", "load_model"),
     "probes.rows": ("context_rows",),
     "probes.twins": ("TWINS", "make_twin"),
@@ -51,9 +57,10 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "BANK", "FAMILIES", "TWINS", "Capture", "Context", "ContextArrays", "ContextSet", "Design",
-    "Hypothesis", "Interval", "LoadedModel", "Refusal", "RowTest", "Run", "StudyConfig",
-    "analyse", "capture", "context_rows", "draw_contexts", "hypothesis_named", "load_model",
-    "make_twin", "predict", "probe", "read_run", "read_table", "row_test", "rows", "scores",
+    "Head", "HeadGrid", "HeadValues", "Hypothesis", "Interval", "LoadedModel", "Refusal",
+    "RowTest", "Run", "StudyConfig", "analyse", "capture", "context_rows", "draw_contexts",
+    "head_grid", "head_values", "hypothesis_named", "load_model", "make_twin", "parse_heads",
+    "predict", "probe", "read_run", "read_table", "replace_heads", "row_test", "rows", "scores",
     "table_contexts",
 ]  # fmt: skip
 
