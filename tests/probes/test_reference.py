@@ -181,6 +181,7 @@ def test_hook_points_bear_the_usual_names() -> None:
     tokens = model.tokens(*(torch.as_tensor(part) for part in drawn))
     _, cache = model.run_with_cache(tokens)
     captured = capture(model, tokens, torch.arange(12, 17))
+    torch.testing.assert_close(captured.weights, captured.scores)
     for layer in range(2):
         scores = cache[f"blocks.{layer}.attn.hook_attn_scores"][:, :, 12:]
         torch.testing.assert_close(captured.scores[:, layer], scores)
