@@ -197,13 +197,15 @@ def _design_reason(test: RowTest) -> str:
 def _twins_alike(found: Finding, twins: Mapping[str, RowTest]) -> list[str]:
     if found.label == NONE_DETECTED:
         return []
-    return [name for name, test in twins.items() if _passes(found, finding(test))]
+    return [name for name, test in twins.items() if _passes(found, test)]
 
 
-def _passes(found: Finding, other: Finding) -> bool:
+def _passes(found: Finding, twin: RowTest) -> bool:
+    """Whether the same rule names the twin; without re-paired contexts it is given that part."""
+    other = finding(twin)
     if found.family == "inverse":
         return other.label.startswith(FOLLOWS) or (
-            other.label == CONTAINS and found.label == CONTAINS
+            other.label == CONTAINS and (found.label == CONTAINS or twin.pairs is None)
         )
     return other.family == found.family
 

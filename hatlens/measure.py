@@ -33,12 +33,16 @@ PACKAGES = ("hatlens", "torch", "transformers", "transformer-lens", "numpy", "sc
 
 
 def cells(config: StudyConfig, study: StudySets) -> dict[str, list[str]]:
-    """The cells of every variant, by name, in the order in which they are run."""
-    names = [name for name in (MAIN, REPLICATE, PAIRS_A) if name in study.sets]
+    """The cells of every variant, by name, in the order in which they are run.
+
+    A twin is run on the main contexts, which are what it controls; in full only where asked.
+    """
+    every = [name for name in (MAIN, REPLICATE, PAIRS_A) if name in study.sets]
+    of_twins = every if config.twins_in_full else [MAIN]
     return {
         variant: [
             f"rows/{variant}/{name}/{index}"
-            for name in names
+            for name in (every if variant == TRAINED else of_twins)
             for index in range(len(study.sets[name].contexts))
         ]
         for variant in (TRAINED, *config.twins)

@@ -72,6 +72,12 @@ def read_cells(folder: RunFolder, variant: str, name: str, key: str) -> NDArray[
     return np.stack(list(cells))
 
 
+def was_run(folder: RunFolder, variant: str, name: str) -> bool:
+    """Whether every context of a set was run on that model."""
+    count = folder.manifest()["contexts"]["sets"].get(name, 0)
+    return count > 0 and all(folder.has(f"rows/{variant}/{name}/{i}") for i in range(count))
+
+
 def main_scores(folder: RunFolder, variant: str) -> Scores:
     """(context, query, row, example) of the main contexts."""
     return as_rows(read_cells(folder, variant, MAIN, "score").astype(np.float32))
@@ -79,7 +85,7 @@ def main_scores(folder: RunFolder, variant: str) -> Scores:
 
 def replicate_scores(folder: RunFolder, variant: str) -> Replicate | None:
     """The second run of the main contexts, examples at their main places; None without one."""
-    if load_set(folder, REPLICATE) is None:
+    if not was_run(folder, variant, REPLICATE):
         return None
     order = folder.read_arrays("contexts/order")["order"]
     place = np.argsort(order, axis=1)
@@ -91,7 +97,7 @@ def replicate_scores(folder: RunFolder, variant: str) -> Replicate | None:
 def pair_scores(folder: RunFolder, variant: str) -> Pairs | None:
     """The re-paired twin contexts; None without them."""
     a, b = load_set(folder, PAIRS_A), load_set(folder, PAIRS_B)
-    if a is None or b is None:
+    if a is None or b is None or not was_run(folder, variant, PAIRS_A):
         return None
     rows = [
         as_rows(read_cells(folder, variant, PAIRS_A, key).astype(np.float32))
@@ -117,7 +123,7 @@ def forward_seconds(folder: RunFolder, variant: str) -> float:
         sum(
             read_cells(folder, variant, name, "seconds")[:, 0].sum()
             for name in names
-            if name != PAIRS_B
+            if was_run(folder, variant, name)
         )
     )
 

@@ -7,6 +7,7 @@ import typer
 from hatlens.cli.analyse import analyse
 from hatlens.cli.bank import bank
 from hatlens.cli.border import run_app
+from hatlens.cli.export import export
 from hatlens.cli.models import app as models
 from hatlens.cli.probe import probe
 from hatlens.cli.prompts import app as prompts
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (probe, analyse, report, bank):
+for command in (probe, analyse, report, bank, export):
     app.command(command.__name__)(command)
 for group, name in ((models, "models"), (prompts, "prompts"), (validate, "validate")):
     app.add_typer(group, name=name)

@@ -38,6 +38,7 @@ def probe(
     date_format: s.DateFormat = None,
     allow_dependent: s.Dependent = False,
     twins: s.Twins = None,
+    twins_in_full: s.TwinsInFull = False,
     hypotheses: s.Hypotheses = None,
     pairs: s.Pairs = None,
     flips: s.Flips = None,

@@ -172,8 +172,11 @@ def test_a_twin_that_passes_the_same_rule_takes_the_verdict_away(
     same_family = attention_verdict(lexical, twins={"shuffled": lexical})
     assert same_family.label == LIKE_TWIN
     contains = replace(inverse, chosen=(replace(inverse.chosen[0], says=CONTAINS),))
-    # a twin that only contains does not pass the rule "follows"; one that follows also contains
+    # a twin that only contains does not pass the rule "follows", unless the pairs that could have
+    # told were not run on it; one that follows also contains
     assert attention_verdict(inverse, twins={"t": contains}).label == "follows S^-1 (OLS)"
+    unpaired = replace(contains, pairs=None)
+    assert attention_verdict(inverse, twins={"t": unpaired}).label == LIKE_TWIN
     assert attention_verdict(contains, twins={"t": inverse}).label == LIKE_TWIN
 
 

@@ -140,6 +140,18 @@ def test_a_twin_is_added_to_stored_rows(run: Path, model: Path, tmp_path: Path) 
     assert [twin["kind"] for twin in result["twins"]] == ["shuffled", "nothing-kept"]
 
 
+def test_twins_run_the_main_contexts_and_more_only_where_asked(
+    run: Path, model: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert {file.name for file in (copy / "rows" / "shuffled").iterdir()} == {"main"}
+    changed = {**SETTINGS, "model": str(model), "twins_in_full": True}
+    run_studies([build_config(changed)], copy)
+    found = {file.name for file in (copy / "rows" / "shuffled").iterdir()}
+    assert found == {"main", "replicate", "pairs-a"}
+
+
 def favours_the_first(contexts: hl.ContextArrays) -> Any:
     """Weight falls with the place, more for larger queries."""
     size = np.abs(contexts.queries).sum(axis=2)

@@ -1,0 +1,77 @@
+"""What a tokenizer does with the numbers of a prompt, under every layout and codec."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hatlens.config import StudyConfig
+from hatlens.sets import MAIN, draw_sets
+from prompts.layouts import LAYOUTS, layout_named
+from prompts.numerals import CODECS
+from prompts.pieces import cut, leading_ids
+from prompts.refusal import Refusal
+from prompts.tokens import tokenize_all
+
+TRIED_CONTEXTS = 4
+
+
+class Merge(NamedTuple):
+    """A layout and a codec whose numbers cannot be told apart in tokens, and why."""
+
+    layout: str
+    codec: str
+    sentence: str
+
+
+class TokenizerFacts(NamedTuple):
+    """`bos`: the id that the tokenizer itself puts before a text, None for none.
+
+    `digits_per_token`: the most digits that one token of a three-digit number holds; `fewest`
+    the fewest. `merges`: layouts and codecs that are refused, the study's own first.
+    """
+
+    bos: int | None
+    digits_per_token: int
+    fewest: int
+    merges: tuple[Merge, ...]
+
+
+def tokenizer_facts(tokenizer: Any, config: StudyConfig) -> TokenizerFacts:
+    """Read off what the tokenizer does, never off its attributes.
+
+    Refuses a tokenizer without character offsets.
+    """
+    numbers = cut(tokenizer, [f" {number:03d}" for number in range(1000)])
+    digits = [count for one in numbers for count in _digits(one) if count]
+    lead = leading_ids(tokenizer, numbers[0])
+    return TokenizerFacts(
+        bos=lead[0] if lead else None,
+        digits_per_token=max(digits),
+        fewest=min(digits),
+        merges=tuple(_merges(tokenizer, config)),
+    )
+
+
+def _digits(pieces: Any) -> Sequence[int]:
+    return [sum(map(str.isdigit, pieces.piece(token))) for token in range(len(pieces.ids))]
+
+
+def _merges(tokenizer: Any, config: StudyConfig) -> list[Merge]:
+    every = [(layout, codec) for layout in LAYOUTS for codec in CODECS]
+    own = (config.layout, config.codec)
+    found = []
+    for layout, codec in [own, *(pair for pair in every if pair != own)]:
+        sentence = _refused(tokenizer, config, layout, codec)
+        if sentence:
+            found.append(Merge(layout, codec, sentence))
+    return found
+
+
+def _refused(tokenizer: Any, config: StudyConfig, layout: str, codec: str) -> str:
+    """Why a few contexts cannot be aligned; empty where they can."""
+    changed = {"codec": codec, "contexts": TRIED_CONTEXTS, "pairs": 0, "replicate": False}
+    drawn = draw_sets(config.model_copy(update=changed)).sets[MAIN]
+    try:
+        tokenize_all(drawn, tokenizer, layout=layout_named(layout), bos=config.bos)
+    except Refusal as refusal:
+        return str(refusal)
+    return ""
