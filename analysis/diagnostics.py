@@ -7,8 +7,8 @@ import numpy as np
 from analysis.bank.geometry import geometry
 from analysis.bank.hypothesis import Hypothesis, rows
 from analysis.centring import double_centred
-from analysis.directions import direction_rows
 from analysis.design import ContextArrays, Floats
+from analysis.directions import direction_rows
 
 COUNTS_FROM = 0.5
 COUNTS_NOT_BELOW = 0.1

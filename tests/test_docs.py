@@ -154,7 +154,7 @@ def test_which_tables_are_read_is_said() -> None:
 
 def test_settings_that_may_change_are_said() -> None:
     assert re.findall(
-        r"`([a-z]+)`", PAGES["runs.md"].split("may change on stored rows: ")[1].split(". ")[0]
+        r"`([a-z_]+)`", PAGES["runs.md"].split("may change on stored rows: ")[1].split(". ")[0]
     ) == list(FREE)
 
 
