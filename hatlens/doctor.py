@@ -1,15 +1,15 @@
 """What a person runs first on a new model: is it captured right, and what would a study cost?"""
 
-import resource
-import time
+import math
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from hatlens.cells import ANSWER_TOKENS, TRAINED, Tokens, cell
+from hatlens.cells import ANSWER_TOKENS, Tokens
 from hatlens.config import StudyConfig
 from hatlens.measure import check_names, tokenize_sets
 from hatlens.progress import Report, silent
-from hatlens.sets import MAIN, PAIRS_A, PROBES, REPLICATE, draw_sets
+from hatlens.sets import MAIN, StudySets, draw_sets
+from hatlens.study_cost import Estimate, study_cost
 from hatlens.tokenizer_facts import TokenizerFacts, tokenizer_facts
 from probes.families import Family, family_of
 from probes.model_check import nats_per_token
@@ -20,8 +20,6 @@ from prompts.refusal import Refusal
 
 # A model that cannot run its prompts fails in ways of its own.
 FAILURES = (ValueError, RuntimeError, IndexError, TypeError, AttributeError)
-# Half of a pair's examples are shared, and run once.
-CONTEXTS_IN_A_PAIR = 1.5
 CLEARLY_BETTER_NATS = 0.5
 
 
@@ -30,17 +28,6 @@ class Problem(NamedTuple):
 
     sentence: str
     unsafe: bool = False
-
-
-class Estimate(NamedTuple):
-    """The study's forwards and answers in seconds; peak memory and the run folder in bytes.
-
-    One context was timed; drawing prompts and the analysis of the stored rows come on top.
-    """
-
-    seconds: float
-    memory_bytes: int
-    folder_bytes: int
 
 
 class Diagnosis(NamedTuple):
@@ -106,14 +93,16 @@ def diagnose_loaded(loaded: LoadedModel, config: StudyConfig, report: Report = s
     problems += precision(config) + surprise(loaded)
     parity = estimate = None
     if path != "refused":
-        tokens = attempt(problems, study_tokens, config, loaded)
+        study = draw_sets(config)
+        tokens = attempt(problems, study_tokens, config, study, loaded)
         if tokens is not None:
             problems += limits(loaded, tokens)
-            report("parity gate", 0, 2)
+            report("parity gate", 0, 1)
             parity = attempt(problems, parity_gate, loaded, tokens[MAIN][0])
-            report("parity gate", 1, 2)
-            estimate = attempt(problems, estimated, config, loaded, tokens) if parity else None
-            report("one timed context", 2, 2)
+            report("parity gate", 1, 1)
+            report("one timed context", 0, 1)
+            estimate = attempt(problems, study_cost, config, study, loaded, tokens)
+            report("one timed context", 1, 1)
     unique = tuple(dict.fromkeys(problems))
     return Diagnosis(loaded.name, path, family, parity, facts, estimate, unique)
 
@@ -130,15 +119,16 @@ def attempt(problems: list[Problem], step: Any, *given: Any) -> Any:
     return None
 
 
-def study_tokens(config: StudyConfig, loaded: LoadedModel) -> Tokens:
+def study_tokens(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:
     """All main prompts as the study would feed them.
 
     Refuses ids for which the model has no embedding: its tokenizer is another model's.
     """
-    drawn = draw_sets(config.model_copy(update={"pairs": 0, "replicate": False}))
-    tokens = tokenize_sets(config, drawn, loaded)
+    main = study._replace(sets={MAIN: study.sets[MAIN]})
+    tokens = tokenize_sets(config, main, loaded)
     largest = max(max(one.prefix.max(), one.suffixes.max()) for one in tokens[MAIN])
-    rows = int(loaded.model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    embeddings: Any = loaded.model.get_input_embeddings()
+    rows = len(embeddings.weight)
     if largest >= rows:
         raise Refusal(
             f"needed token ids below {rows}, the model's embeddings, came {largest}: "
@@ -154,30 +144,22 @@ def precision(config: StudyConfig) -> list[Problem]:
 
 
 def surprise(loaded: LoadedModel) -> list[Problem]:
-    """Whether plain English says that the tokenizer or its BOS is not the model's own."""
+    """Whether plain English says that the tokenizer, or its BOS token, is not the model's own."""
+    bos = loaded.tokenizer.bos_token_id
     try:
         nats = nats_per_token(loaded)
-        bos = loaded.tokenizer.bos_token_id
         begun = nats if bos is None else nats_per_token(loaded, lead=bos)
-    except FAILURES:
+    except FAILURES:  # The gate says what fails.
         return []
-    chance = float(loaded.model.config.get_text_config().vocab_size)
-    found = []
-    if nats > CHANCE_NATS(chance):
-        found.append(
-            Problem(
-                f"plain English surprises it by {nats:.1f} nats a token, chance by "
-                f"{CHANCE_NATS(chance):.1f}: untrained, or the tokenizer is another model's"
-            )
-        )
-    elif begun < nats - CLEARLY_BETTER_NATS:
-        found.append(
-            Problem(
-                f"plain English surprises it by {nats:.1f} nats a token, by {begun:.1f} with its "
-                "BOS token in front, which the tokenizer leaves out: use --bos always"
-            )
-        )
-    return found
+    chance = math.log(loaded.model.config.get_text_config().vocab_size)
+    said = f"plain English surprises it by {nats:.1f} nats a token"
+    if nats > chance:
+        blame = "it is untrained, or the tokenizer is another model's"
+        return [Problem(f"{said}, guessing by {chance:.1f}: {blame}")]
+    if begun < nats - CLEARLY_BETTER_NATS:
+        way = "and its tokenizer puts none: use --bos always"
+        return [Problem(f"{said}, by {begun:.1f} behind its BOS token, {way}")]
+    return []
 
 
 def limits(loaded: LoadedModel, tokens: Tokens) -> list[Problem]:
@@ -194,29 +176,3 @@ def limits(loaded: LoadedModel, tokens: Tokens) -> list[Problem]:
             "examples outside it are NaN there, and counted"
         )
     return [Problem(sentence) for sentence in found]
-
-
-def estimated(config: StudyConfig, loaded: LoadedModel, tokens: Tokens) -> Estimate:
-    """Time and bytes of the whole study, from its first context on the trained model."""
-    begun = time.perf_counter()
-    arrays = cell(MAIN, 0, TRAINED, loaded, tokens)
-    whole = time.perf_counter() - begun
-    answers = float(arrays["seconds"][1])
-    forward = whole - answers
-    sets = {MAIN: config.contexts}
-    if config.data is None:
-        sets[REPLICATE] = config.contexts if config.replicate else 0
-        sets[PAIRS_A] = config.pairs if config.features > 1 else 0
-    contexts = sets[MAIN] + sets.get(REPLICATE, 0) + CONTEXTS_IN_A_PAIR * sets.get(PAIRS_A, 0)
-    models = 1 + len(config.twins)
-    scores = arrays["score"].nbytes
-    each = sets[MAIN] + sets.get(REPLICATE, 0)
-    pairs = 2 * sets.get(PAIRS_A, 0) * PROBES // arrays["score"].shape[-1]
-    kept = sum(array.nbytes for array in arrays.values()) - scores
-    weights = sum(p.numel() * p.element_size() for p in loaded.model.parameters())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Estimate(
-        seconds=models * (contexts * forward + sets[MAIN] * answers),
-        memory_bytes=peak + (weights if config.twins else 0),
-        folder_bytes=models * (each + pairs) * scores + sets[MAIN] * kept,
-    )

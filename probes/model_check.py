@@ -58,7 +58,7 @@ def check_model(
         file_hash=loaded.file_hash,
         files=len(source.weights),
         bytes=sum(path.stat().st_size for path in source.weights),
-        nats_per_token=_nats_per_token(loaded),
+        nats_per_token=nats_per_token(loaded),
         chance_nats=math.log(loaded.model.config.get_text_config().vocab_size),
         anchors=read_anchor(loaded.model, loaded.tokenizer, anchor) if anchor else (),
     )
@@ -71,11 +71,16 @@ def _refuse_other_blob(path: Path, sha256: str) -> None:
         raise Refusal(f"damaged: SHA-256 {sha256}, expected {blob}", where=str(path))
 
 
-def _nats_per_token(loaded: LoadedModel) -> float:
-    ids = loaded.tokenizer(PLAIN_ENGLISH, return_tensors="pt").input_ids.to(loaded.model.device)
+def nats_per_token(loaded: LoadedModel, *, lead: int | None = None) -> float:
+    """Mean surprise at a plain English sentence; `lead`: one more token in front, not counted."""
+    ids = loaded.tokenizer(PLAIN_ENGLISH, return_tensors="pt").input_ids
+    if lead is not None:
+        ids = torch.cat([torch.tensor([[lead]]), ids], 1)
+    ids = ids.to(loaded.model.device)
+    first = 0 if lead is None else 1
     with torch.no_grad():
-        logits = loaded.model(ids).logits[0, :-1].float()
-    nats = float(torch.nn.functional.cross_entropy(logits, ids[0, 1:]))
+        logits = loaded.model(ids).logits[0, first:-1].float()
+    nats = float(torch.nn.functional.cross_entropy(logits, ids[0, first + 1 :]))
     if not math.isfinite(nats):
         raise Refusal("the model's logits are not finite numbers", where=loaded.name)
     return nats

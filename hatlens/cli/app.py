@@ -7,6 +7,7 @@ import typer
 from hatlens.cli.analyse import analyse
 from hatlens.cli.bank import bank
 from hatlens.cli.border import run_app
+from hatlens.cli.doctor import doctor
 from hatlens.cli.export import export
 from hatlens.cli.models import app as models
 from hatlens.cli.probe import probe
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (probe, analyse, report, bank, export):
+for command in (probe, analyse, report, bank, export, doctor):
     app.command(command.__name__)(command)
 for group, name in ((models, "models"), (prompts, "prompts"), (validate, "validate")):
     app.add_typer(group, name=name)

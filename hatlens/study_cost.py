@@ -1,0 +1,69 @@
+"""What a study will cost in time, memory and disk, from its first context."""
+
+import resource
+import time
+from typing import NamedTuple
+
+from hatlens.cells import TRAINED, Tokens, cell
+from hatlens.config import StudyConfig
+from hatlens.measure import cells
+from hatlens.sets import MAIN, PAIRS_A, PROBES, REPLICATE, StudySets
+from probes.models import LoadedModel
+
+# Half of a pair's examples are shared, and run once.
+CONTEXTS_IN_A_PAIR = 1.5
+
+
+class Estimate(NamedTuple):
+    """The study's forwards and answers in seconds; its peak memory and its run folder in bytes.
+
+    Loading, drawing prompts and the analysis of the stored rows come on top of the seconds.
+    """
+
+    seconds: float
+    memory_bytes: int
+    folder_bytes: int
+
+
+class OneContext(NamedTuple):
+    """Seconds and bytes of one context: its forward, its answers; its scores, all else kept."""
+
+    forward: float
+    answers: float
+    scores: int
+    rest: int
+    examples: int
+
+
+def study_cost(
+    config: StudyConfig, study: StudySets, loaded: LoadedModel, tokens: Tokens
+) -> Estimate:
+    """Runs the first context as the study runs it, and counts what else is planned."""
+    one = _first_context(loaded, tokens)
+    seconds, stored = 0.0, 0
+    for variant, names in cells(config, study).items():
+        for name in names:
+            cost, kept = _of_cell(one, name.split("/")[-2], variant)
+            seconds, stored = seconds + cost, stored + kept
+    weights = sum(p.numel() * p.element_size() for p in loaded.model.parameters())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Estimate(seconds, peak + (weights if config.twins else 0), stored)
+
+
+def _first_context(loaded: LoadedModel, tokens: Tokens) -> OneContext:
+    begun = time.perf_counter()
+    arrays = cell(MAIN, 0, TRAINED, loaded, tokens)
+    whole, answers = time.perf_counter() - begun, float(arrays["seconds"][1])
+    scores = arrays["score"]
+    rest = sum(array.nbytes for array in arrays.values()) - scores.nbytes
+    return OneContext(whole - answers, answers, scores.nbytes, rest, scores.shape[-1])
+
+
+def _of_cell(one: OneContext, name: str, variant: str) -> tuple[float, int]:
+    """Seconds and bytes of one cell."""
+    if name == PAIRS_A:
+        return CONTEXTS_IN_A_PAIR * one.forward, 2 * one.scores * PROBES // one.examples
+    if name == REPLICATE:
+        return one.forward, one.scores
+    kept = one.scores + (one.rest if variant == TRAINED else 0)
+    return one.forward + one.answers, kept
