@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from analysis.inference import Interval
     from analysis.row_test import RowTest, row_test
     from hatlens.config import StudyConfig
+    from hatlens.export import export_rows
     from hatlens.library import Run, analyse, probe, read_run
+    from hatlens.pattern_shapes import Patterns
+    from hatlens.prompt_patterns import patterns
     from probes.capture import Capture, capture
     from probes.head_names import Head, HeadGrid, parse_heads
     from probes.head_values import HeadValues, head_grid, head_values
@@ -40,7 +43,10 @@ _HOME = {
     "analysis.inference": ("Interval",),
     "analysis.row_test": ("RowTest", "row_test"),
     "hatlens.config": ("StudyConfig",),
+    "hatlens.export": ("export_rows",),
     "hatlens.library": ("Run", "analyse", "probe", "read_run"),
+    "hatlens.pattern_shapes": ("Patterns",),
+    "hatlens.prompt_patterns": ("patterns",),
     "probes.capture": ("Capture", "capture"),
     "probes.head_names": ("Head", "HeadGrid", "parse_heads"),
     "probes.head_values": ("HeadValues", "head_grid", "head_values"),
@@ -57,11 +63,11 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "BANK", "FAMILIES", "TWINS", "Capture", "Context", "ContextArrays", "ContextSet", "Design",
-    "Head", "HeadGrid", "HeadValues", "Hypothesis", "Interval", "LoadedModel", "Refusal",
-    "RowTest", "Run", "StudyConfig", "analyse", "capture", "context_rows", "draw_contexts",
-    "head_grid", "head_values", "hypothesis_named", "load_model", "make_twin", "parse_heads",
-    "predict", "probe", "read_run", "read_table", "replace_heads", "row_test", "rows", "scores",
-    "table_contexts",
+    "Head", "HeadGrid", "HeadValues", "Hypothesis", "Interval", "LoadedModel", "Patterns",
+    "Refusal", "RowTest", "Run", "StudyConfig", "analyse", "capture", "context_rows",
+    "draw_contexts", "export_rows", "head_grid", "head_values", "hypothesis_named",
+    "load_model", "make_twin", "parse_heads", "patterns", "predict", "probe", "read_run",
+    "read_table", "replace_heads", "row_test", "rows", "scores", "table_contexts",
 ]  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def export_rows(
         raise unknown_name("format", format, FORMATS)
     source = stored_source(Path(getattr(run, "path", run)), heads, variant=variant)
     if format in SHAPES:
-        found = stored_patterns(source, context=context or 1, query=query or 1, part=part or "all")
+        found = stored_patterns(source, context=context, query=query, part=part)
         return found.save(out, format=format, force=force)
     if (context, query, part) != (None, None, None):
         raise Refusal(f"a context, query or part is chosen for {', '.join(SHAPES)} only")
@@ -120,7 +120,10 @@ def row_tables(source: Source) -> Iterator[pd.DataFrame]:
         layers, heads = (np.array(numbers) for numbers in zip(*source.heads, strict=True))
         columns = (context, query, layers[chosen], heads[chosen], np.array(PARTS)[part], example)
         values = {key: cell[key].ravel() for key in ("score", "weight") if key in cell}
-        yield pd.DataFrame({**dict(zip(names, columns, strict=True)), **values})
+        table = pd.DataFrame(values)
+        for place, (name, column) in enumerate(zip(names, columns, strict=True)):
+            table.insert(place, name, column)
+        yield table
 
 
 def write_parquet(source: Source, stream: IO[bytes]) -> None:
@@ -138,8 +141,16 @@ def write_numpy(source: Source, stream: IO[bytes]) -> None:
     np.savez_compressed(stream, allow_pickle=False, **arrays, **axes, **names)
 
 
-def stored_patterns(source: Source, *, context: int, query: int, part: str) -> Patterns:
+def stored_patterns(
+    source: Source,
+    *,
+    context: int | None = None,
+    query: int | None = None,
+    part: str | None = None,
+) -> Patterns:
     """One prompt's weights between its examples and its query (numbers from 1)."""
+    context, query = 1 if context is None else context, 1 if query is None else query
+    part = "all" if part is None else part
     if part not in PARTS:
         raise unknown_name("part", part, PARTS)
     _refuse_outside("context", context, source.contexts())
@@ -160,7 +171,7 @@ def stored_patterns(source: Source, *, context: int, query: int, part: str) -> P
     whole[:, :count, :count] = of_examples
     whole[:, count, :count] = of_query[:, query - 1]
     hidden = np.isnan(whole) & np.tri(count + 1, k=-1, dtype=np.bool_)
-    if hidden[:, 1:].sum() == len(source.heads) * count * (count + 1) // 2:
+    if hidden.sum() == len(source.heads) * count * (count + 1) // 2:
         raise Refusal(f"no example has a stored weight of part {part!r} in this prompt")
     tokens = [f"example {number}" for number in range(1, count + 1)] + ["query"]
     note = NOTE.format(part=part, unseen=int(hidden.sum()))

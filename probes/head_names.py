@@ -48,19 +48,21 @@ HOOKS: Mapping[str, int] = MappingProxyType(
 
 _LABEL = re.compile(r"L(\d+)(?:H(\d+))?")
 _PAIR = re.compile(r"\(?\s*(\d+)\s*,\s*(\d+)\s*\)?")
+_NAMES = re.compile(r"\([^)]*\)?|[^\s,(\[]+(?:\s*\[[^\]]*\]?)?")
 _INDEX = re.compile(r"((?:\s*:\s*,)*)\s*(\d+)\s*((?:,\s*:\s*)*)")
 _HOOK = re.compile(r"blocks\.(\d+)\.attn\.(\w+)\s*(?:\[([^\]]*)\])?")
 
 
 def parse_heads(names: Iterable[Any], grid: HeadGrid) -> tuple[Head, ...]:
-    """The named heads in the order of their names, each once.
+    """The named heads in the order of their names, each once; a text may hold several names.
 
     A name is `L3H5`, `(3, 5)` as text or as two numbers, `blocks.3.attn.hook_z[5]` or, with the
     hook's own axes, `blocks.3.attn.hook_z[:, :, 5]`. `L3` and a hook without an index name every
     head of the layer. Refuses what is none of these (with near names), a layer without attention
     and a head that the model lacks.
     """
-    found = [head for name in names for head in _heads_of(name, grid)]
+    single = [one for name in ([names] if isinstance(names, str) else names) for one in _each(name)]
+    found = [head for name in single for head in _heads_of(name, grid)]
     return tuple(dict.fromkeys(found))
 
 
@@ -70,6 +72,13 @@ def parse_head(name: Any, grid: HeadGrid) -> Head:
     if _read(name, grid)[1] is None:
         raise Refusal(f"needed the name of one head, came the layer {name!r}")
     return found[0]
+
+
+def _each(name: Any) -> list[Any]:
+    """The names in a text, between blanks or commas; anything else is one name."""
+    if not isinstance(name, str) or _PAIR.fullmatch(name.strip()):
+        return [name]
+    return _NAMES.findall(name) or [name]
 
 
 def _heads_of(name: Any, grid: HeadGrid) -> tuple[Head, ...]:

@@ -60,6 +60,12 @@ def test_heads_keep_their_order_and_stand_once() -> None:
     assert HYBRID.all() == (*HYBRID.of_layer(3), *HYBRID.of_layer(7))
 
 
+def test_a_text_may_hold_several_names() -> None:
+    text = "L3H2, (7, 1) blocks.3.attn.hook_z[:, :, 0],blocks.7.attn.hook_pattern[:, 3]"
+    assert parse_heads(text, HYBRID) == ((3, 2), (7, 1), (3, 0), (7, 3))
+    assert parse_heads(["L3H2 L3H1", "7, 0"], HYBRID) == ((3, 2), (3, 1), (7, 0))
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -69,7 +75,8 @@ def test_heads_keep_their_order_and_stand_once() -> None:
         ((-1, 1), r"came layer -1"),
         ("l3h5", r"unknown head 'l3h5'; near names: L3H5"),
         ("L3.H5", r"near names: L3H5"),
-        ("the best", r"near names: L0H0, L29H8; .*L3H5, \(3, 5\)"),
+        ("best", r"near names: L0H0, L29H8; .*L3H5, \(3, 5\)"),
+        ("L3H5 oops", r"unknown head 'oops'"),
         ("", r"unknown head ''"),
         ((3,), r"unknown head \(3,\)"),
         ((3, 5, 1), r"unknown head"),
