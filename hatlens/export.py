@@ -157,8 +157,8 @@ def stored_patterns(
     cell = source.cell(context - 1)
     if "prefix_weight" not in cell:
         raise Refusal(
-            f"patterns need weights, and a twin's stored rows are scores only; came the variant "
-            f"{source.variant!r}",
+            "patterns need weights and rows of examples; the stored rows of this variant are "
+            f"scores only, came {source.variant!r}",
             where=str(source.folder.path),
         )
     _refuse_outside("query", query, len(cell["weight"]))

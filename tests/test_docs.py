@@ -22,7 +22,10 @@ from hatlens.cli.app import app
 from hatlens.cli.bank import STANDING, bank_lines
 from hatlens.cli.border import STOPPED
 from hatlens.config import FREE, StudyConfig, build_config
+from hatlens.export import FORMATS
 from hatlens.library import Run, probe
+from probes.head_names import HOOKS
+from probes.head_values import OUTPUT_PROJECTIONS
 from probes.model_facts import Path as CapturePath
 from probes.model_facts import Sharing
 from probes.read_model import DTYPES
@@ -91,6 +94,12 @@ NAMED: dict[str, dict[str, set[str]]] = {
         "models": set(REGISTRY),
     },
     "bank.md": {"hypotheses": set(BANK), "families": {*FAMILIES, OWN}},
+    "interventions-and-export.md": {
+        "formats": set(FORMATS),
+        "hooks": set(HOOKS),
+        "projections": set(OUTPUT_PROJECTIONS),
+        "parts": set(PARTS),
+    },
     "runs.md": {"settings": set(StudyConfig.model_fields)},
 }
 
