@@ -70,7 +70,7 @@ def output_projections(model: Any) -> dict[int, nn.Module]:
     module that makes queries, reading as many numbers for each head.
     """
     module, grid = the_module(model), head_grid(model)
-    holders = query_holders(module)
+    holders = query_holders(module) or _latent_holders(module)
     kind = getattr(module.config, "model_type", type(module).__name__)
     if len(holders) != len(grid.layers):
         raise Refusal(
@@ -90,6 +90,11 @@ def output_projections(model: Any) -> dict[int, nn.Module]:
             )
         found[layer] = named[0]
     return found
+
+
+def _latent_holders(module: nn.Module) -> list[nn.Module]:
+    """Modules that make queries from a latent vector (DeepSeek)."""
+    return [part for part in module.modules() if "q_b_proj" in dict(part.named_children())]
 
 
 def _inputs(projection: Any) -> int:
