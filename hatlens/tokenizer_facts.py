@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 from hatlens.config import StudyConfig
 from hatlens.sets import MAIN, draw_sets
+from prompts.contexts import ContextSet
 from prompts.layouts import LAYOUTS, layout_named
 from prompts.numerals import CODECS
 from prompts.pieces import cut, leading_ids
 from prompts.refusal import Refusal
-from prompts.tokens import tokenize_all
+from prompts.tokens import Bos, tokenize_all
 
-TRIED_CONTEXTS = 4
+TRIED_CONTEXTS = 2
 
 
 class Merge(NamedTuple):
@@ -56,22 +57,32 @@ def _digits(pieces: Any) -> Sequence[int]:
 
 
 def _merges(tokenizer: Any, config: StudyConfig) -> list[Merge]:
-    every = [(layout, codec) for layout in LAYOUTS for codec in CODECS]
+    every = [(layout, codec) for codec in CODECS for layout in LAYOUTS]
     own = (config.layout, config.codec)
+    drawn = {codec: _drawn(config, codec) for codec in {*CODECS, config.codec}}
     found = []
     for layout, codec in [own, *(pair for pair in every if pair != own)]:
-        sentence = _refused(tokenizer, config, layout, codec)
+        sentence = _refused(tokenizer, drawn[codec], layout, config.bos)
         if sentence:
             found.append(Merge(layout, codec, sentence))
     return found
 
 
-def _refused(tokenizer: Any, config: StudyConfig, layout: str, codec: str) -> str:
-    """Why a few contexts cannot be aligned; empty where they can."""
+def _drawn(config: StudyConfig, codec: str) -> ContextSet | Refusal:
+    """A few contexts in that codec; a table's numbers may not fit one."""
     changed = {"codec": codec, "contexts": TRIED_CONTEXTS, "pairs": 0, "replicate": False}
-    drawn = draw_sets(config.model_copy(update=changed)).sets[MAIN]
     try:
-        tokenize_all(drawn, tokenizer, layout=layout_named(layout), bos=config.bos)
+        return draw_sets(config.model_copy(update=changed)).sets[MAIN]
+    except Refusal as refusal:
+        return refusal
+
+
+def _refused(tokenizer: Any, drawn: ContextSet | Refusal, layout: str, bos: Bos) -> str:
+    """Why the contexts cannot be aligned; empty where they can."""
+    if isinstance(drawn, Refusal):
+        return str(drawn)
+    try:
+        tokenize_all(drawn, tokenizer, layout=layout_named(layout), bos=bos)
     except Refusal as refusal:
         return str(refusal)
     return ""
