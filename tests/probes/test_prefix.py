@@ -22,6 +22,7 @@ from tests.probes.tiny_models import (
     HandMadeContext,
     hand_made_context,
     loaded,
+    random_ids,
     tiny_model,
 )
 
@@ -136,6 +137,18 @@ def test_going_on_is_a_longer_prompt(name: str) -> None:
     for tokens in added:
         logits = block.continuation.next_logits(tokens)
     prompts = np.c_[np.tile(tokenized.prefix, (3, 1)), tokenized.suffixes, added.T.numpy()]
+    whole = capture(model, torch.as_tensor(prompts), torch.tensor([prompts.shape[1] - 1]))
+    torch.testing.assert_close(logits, whole.logits[:, 0], atol=1e-4, rtol=0)
+
+
+def test_going_on_forgets_a_longer_prompt_that_was_run_in_between() -> None:
+    """Dynamic positions remember the longest prompt seen."""
+    model, tokenized = tiny_model("llama-dynamic"), hand_made_context()
+    (block,) = run_blocks(model, ask_of(tokenized), how="whole")
+    assert block.continuation is not None
+    capture(model, random_ids(1, 60), torch.tensor([59]))
+    logits = block.continuation.next_logits(torch.tensor([5, 6, 7]))
+    prompts = np.c_[np.tile(tokenized.prefix, (3, 1)), tokenized.suffixes, [5, 6, 7]]
     whole = capture(model, torch.as_tensor(prompts), torch.tensor([prompts.shape[1] - 1]))
     torch.testing.assert_close(logits, whole.logits[:, 0], atol=1e-4, rtol=0)
 
