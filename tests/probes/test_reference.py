@@ -65,8 +65,8 @@ def test_layers_are_steps(seed: int, rate: float, steps: int) -> None:
 
 def test_heads_add_their_rates() -> None:
     drawn = contexts()
-    rows = planted_rows(model_of(rates=[0.1, 0.25, -0.05], steps=2), *drawn)
-    expected = descended(drawn, START, 0.3, 2)
+    rows = planted_rows(model_of(rates=[0.1, 0.3, -0.05], steps=2), *drawn)
+    expected = descended(drawn, START, 0.35, 2)
     np.testing.assert_allclose(rows.predictions, expected, rtol=1e-10)
     assert rows.scores.shape == (3, 5, 2, 3, 12)
 
