@@ -25,6 +25,15 @@ from numpy.typing import NDArray
 from prompts.refusal import Refusal
 
 
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_UMASK = _umask()
+
+
 def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     """Write a file so that it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,6 +41,8 @@ def write_whole(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
+        # A temporary file is its owner's alone; a result is as readable as any new file.
+        Path(name).chmod(0o666 & ~_UMASK)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -35,6 +35,12 @@ def test_a_write_that_fails_keeps_the_file_that_was_there(tmp_path: Path) -> Non
     assert (tmp_path / "a.txt").read_text() == "whole"
 
 
+def test_a_file_is_as_readable_as_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    RunFolder(tmp_path).write_text("a.txt", "whole")
+    assert (tmp_path / "a.txt").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 class Interval(NamedTuple):
     estimate: float
     low: float
