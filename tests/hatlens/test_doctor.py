@@ -266,6 +266,13 @@ def test_the_folder_is_as_large_as_estimated(folder: Path, tmp_path: Path) -> No
     assert cost.seconds > 0
 
 
+def test_the_page_explains_every_key() -> None:
+    page = Path(__file__).parent.parent.parent / "docs" / "models.md"
+    section = page.read_text(encoding="utf-8").split("\n## A model that is new\n")[1]
+    keys = {line.split("`")[1] for line in section.splitlines() if line.startswith("| `")}
+    assert keys == KEYS
+
+
 @pytest.mark.model
 def test_smollm2(capsys: pytest.CaptureFixture[str]) -> None:
     """One token a digit, nothing before a text; `(-` is a token, so the arrow merges signs."""
