@@ -13,8 +13,9 @@ from hatlens.cells import TRAINED
 from hatlens.pattern_shapes import SHAPES, Patterns, new_file
 from hatlens.sets import MAIN
 from hatlens.store import RunFolder, write_whole
+from hatlens.stored_rows import head_grid
 from hatlens.study import study_folders
-from probes.head_names import Head, HeadGrid, parse_heads
+from probes.head_names import Head, parse_heads
 from probes.rows import PARTS
 from prompts.refusal import Refusal, unknown_name
 
@@ -92,11 +93,10 @@ def stored_source(run: Path, heads: Sequence[Any], *, variant: str) -> Source:
         raise Refusal(f"needed one study, came a run of several: {names}", where=str(run))
     (folder,) = folders
     folder.read_results()
-    manifest = folder.manifest()
-    variants = (TRAINED, *manifest["task"]["twins"])
+    variants = (TRAINED, *folder.manifest()["task"]["twins"])
     if variant not in variants:
         raise unknown_name("variant", variant, variants)
-    grid = HeadGrid(tuple(manifest["model"]["captured_layers"]), manifest["model"]["heads"])
+    grid = head_grid(folder)
     chosen = parse_heads(heads, grid) if heads else grid.all()
     source = Source(folder, variant, chosen, grid.layers)
     there = [folder.has(f"rows/{variant}/{MAIN}/{i}") for i in range(source.contexts())]

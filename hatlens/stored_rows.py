@@ -13,6 +13,7 @@ from analysis.reproducible import Replicate
 from hatlens.cells import TRAINED
 from hatlens.sets import MAIN, PAIRS_A, PAIRS_B, REPLICATE, load_set
 from hatlens.store import RunFolder
+from probes.head_names import HeadGrid
 from probes.rows import PARTS
 from prompts.numerals import codec_named
 
@@ -54,6 +55,12 @@ def row_labels(folder: RunFolder) -> RowLabels:
     """The rows of a study's model."""
     facts = folder.manifest()["model"]
     return RowLabels(facts["captured_layers"], facts["heads"], facts["kv_heads"])
+
+
+def head_grid(folder: RunFolder) -> HeadGrid:
+    """The heads whose rows a study holds."""
+    facts = folder.manifest()["model"]
+    return HeadGrid(tuple(facts["captured_layers"]), facts["heads"])
 
 
 def as_rows(scores: Scores) -> Scores:

@@ -34,8 +34,7 @@ def run_studies(
         return analyse_run(out, report, own=own, again=False)
     for config in studies:
         check_names(config)
-    task = {"preset": preset, "studies": [config.model_dump(mode="json") for config in studies]}
-    RunFolder(out).open(task)
+    RunFolder(out).open({"preset": preset, "studies": [config.name for config in studies]})
     for config in studies:
         measure(config, RunFolder(out / config.name), prefixed(report, config.name))
     return analyse_run(out, report, own=own, again=False)
@@ -58,7 +57,7 @@ def study_folders(run: Path) -> list[RunFolder]:
     if task is None:
         raise Refusal("needed a run folder (with manifest.json), got none", where=str(run))
     if "preset" in task:
-        return [RunFolder(run / study["name"]) for study in task["studies"]]
+        return [RunFolder(run / name) for name in task["studies"]]
     return [RunFolder(run)]
 
 
@@ -103,10 +102,13 @@ def result_of(run: Path) -> dict[str, Any]:
     return {"studies": results, "run": str(run)}
 
 
-def write_report(run: Path) -> Path:
-    """Write the page from stored results, tables and rows."""
+def write_report(run: Path, *, head: str | None = None) -> Path:
+    """Write the page from stored results, tables and rows.
+
+    `head`: the name of the head whose rows its row picture opens with; the best row without it.
+    """
     folders = study_folders(run)
     model = folders[0].manifest()["model"]["name"]
-    page = render([study_view(folder) for folder in folders], title=f"HatLens: {model}")
+    page = render([study_view(folder, head=head) for folder in folders], title=f"HatLens: {model}")
     RunFolder(run).write_text("report.html", page)
     return run / "report.html"

@@ -10,14 +10,18 @@ from hatlens.cells import TRAINED
 from hatlens.conclude import main_set
 from hatlens.hypotheses import resolve
 from hatlens.store import RunFolder
+from probes.head_names import parse_head
 from probes.rows import PARTS
 
 SHOWN_CONTEXTS = 2
 SHOWN_HYPOTHESES = ("ols", "ridge(0.1)", "gd(1)", "kernel(1)", "nearest(1)")
 
 
-def study_view(folder: RunFolder) -> StudyView:
-    """The stored results, tables and the rows of the first contexts of every model."""
+def study_view(folder: RunFolder, *, head: str | None = None) -> StudyView:
+    """The stored results, tables and the rows of the first contexts of every model.
+
+    `head`: the name of the head that the row picture opens with; the best row without it.
+    """
     manifest = folder.manifest()
     task = manifest["task"]
     shown = min(SHOWN_CONTEXTS, manifest["contexts"]["sets"]["main"])
@@ -65,6 +69,7 @@ def study_view(folder: RunFolder) -> StudyView:
             },
         ),
         prompts=manifest["prompts"],
+        opened=None if head is None else parse_head(head, stored_rows.head_grid(folder)),
     )
 
 

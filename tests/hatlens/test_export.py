@@ -1,6 +1,7 @@
-"""Exports of a stored study: what the files hold, and what is refused."""
+"""A stored study's chosen heads: what exports hold, what a report opens with, what is refused."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hatlens.cli.border import run_app
 from hatlens.config import build_config
 from hatlens.export import FORMATS, stored_patterns, stored_source
 from hatlens.pattern_shapes import Patterns
+from hatlens.store import RunFolder
 from hatlens.study import run_studies
 from probes.head_names import Head
 from probes.rows import PARTS
@@ -223,8 +225,29 @@ def test_a_run_that_is_not_finished_is_refused(run: Path, tmp_path: Path) -> Non
         hl.export_rows(run, tmp_path, format="numpy", force=True)
 
 
-def test_a_run_of_several_studies_is_refused(tmp_path: Path) -> None:
-    manifest = {"task": {"preset": "main", "studies": [{"name": "a"}, {"name": "b"}]}}
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+def test_a_run_of_several_studies_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")]
+    monkeypatch.setattr("hatlens.export.study_folders", lambda run: both)
     with pytest.raises(Refusal, match=r"came a run of several: .*a, .*b"):
         hl.export_rows(tmp_path, tmp_path / "file", format="numpy")
+
+
+@pytest.mark.parametrize("name", ["L1H0", "(1, 0)", "blocks.1.attn.hook_pattern[0]"])
+def test_a_report_opens_with_the_named_head(name: str, run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    assert run_app(app, ["report", str(copy), "--head", name]) == 0
+    opened = re.findall(r'"best":({[^}]*})', (copy / "report.html").read_text())
+    assert [(one["layer"], one["head"]) for one in map(json.loads, opened)] == [(1, 0)]
+
+
+def test_a_report_refuses_a_head_that_the_model_lacks(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "report.html").read_bytes()
+    for name, said in (("L1H7", "came head 7"), ("L1", "one head"), ("best", "unknown head")):
+        assert run_app(app, ["report", str(run), "--heads", name]) == 1
+        assert said in capsys.readouterr().err
+    assert (run / "report.html").read_bytes() == before

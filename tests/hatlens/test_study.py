@@ -294,3 +294,28 @@ def test_stopping_the_command_says_that_it_resumes(
     status = run_app(app, ["probe", str(model), "--out", str(tmp_path / "out"), *flags()])
     assert status == STOPPED
     assert "resumes" in capsys.readouterr().err
+
+
+def test_a_preset_is_several_studies_on_one_page(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = {key: value for key, value in SETTINGS.items() if key != "features"}
+    both = {"one": {"features": 1, "twins": (), "pairs": 0}, "two": {"features": 2}}
+    monkeypatch.setattr("hatlens.presets.PRESETS", {"small": both})
+    out = tmp_path / "out"
+    words = ["probe", str(model), "--preset", "small", "--out", str(out), "--json"]
+    words += [
+        word
+        for key, value in small.items()
+        if key not in ("twins", "pairs")
+        for word in (f"--{key}", str(value))
+    ]
+    assert run_app(app, words) == 0
+    result = json.loads(capsys.readouterr().out, parse_constant=refused)
+    assert [study["task"]["features"] for study in result["studies"]] == [1, 2]
+    assert result["run"] == str(out)
+    page = (out / "report.html").read_text()
+    assert page.count("<h2") >= 2
+    assert run_app(app, [*words, "--twins", "none"]) == 0  # free to change on stored rows
+    assert run_app(app, [*words, "--seed", "9"]) == 1
+    assert "another study" in capsys.readouterr().err
