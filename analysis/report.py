@@ -24,7 +24,8 @@ class StudyView(NamedTuple):
     is missing or empty is said to be missing.
     rows: scores (variant, context, query, layer, head, part, example), not centred; NaN where an
     example is not seen. bank_rows: (hypothesis, context, query, example) of the same contexts.
-    prompts: the first prompt of each shown context, as printed.
+    prompts: the first prompt of each shown context, as printed. opened: layer and head that the
+    row picture opens with, None for the best OLS row.
     """
 
     title: str
@@ -33,6 +34,7 @@ class StudyView(NamedTuple):
     rows: xr.DataArray
     bank_rows: xr.DataArray
     prompts: Sequence[str]
+    opened: tuple[int, int] | None = None
 
 
 class Variant(NamedTuple):
@@ -190,7 +192,7 @@ def _ols_beside_twins(result: Mapping[str, Any]) -> list[tuple[str, Entry]]:
 def _row_data(
     view: StudyView, result: Mapping[str, Any], variants: Sequence[Variant]
 ) -> str | None:
-    """The data of the row picture, with the best OLS row as the row to open first."""
+    """The data of the row picture, with the row to open first: as asked, or the best OLS row."""
     if not view.rows.size:
         return None
     data = packed_rows.rows_for_page(view.rows, view.bank_rows)
@@ -198,7 +200,8 @@ def _row_data(
     data["variant_name"] = [names.get(key, str(key)) for key in data["variant"]]
     data["map_of"] = [list(names).index(k) if k in names else None for k in data["variant"]]
     best = report_tables.ols_entry(result.get("row_test") or ()) or {}
-    data["best"] = plain({name: best.get(name) for name in ("layer", "head", "part")})
+    opened = {} if view.opened is None else dict(zip(("layer", "head"), view.opened, strict=True))
+    data["best"] = plain({name: {**best, **opened}.get(name) for name in ("layer", "head", "part")})
     return script_json(json.dumps(data, allow_nan=False, separators=(",", ":")))
 
 
