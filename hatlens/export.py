@@ -1,12 +1,15 @@
 """Stored rows of chosen heads as files for other tools; no model is needed."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hatlens.cells import TRAINED
@@ -127,9 +130,15 @@ def row_tables(source: Source) -> Iterator[pd.DataFrame]:
 
 
 def write_parquet(source: Source, stream: IO[bytes]) -> None:
-    """One tidy table; contexts, queries and examples count from 0, as in the table `answers`."""
-    table = pd.concat(row_tables(source), ignore_index=True)
-    table.to_parquet(stream, index=False)
+    """One tidy table; contexts, queries and examples count from 0, as in the table `answers`.
+
+    Written context by context, so that memory does not grow with their number.
+    """
+    tables = (pa.Table.from_pandas(table, preserve_index=False) for table in row_tables(source))
+    first = next(tables)
+    with pq.ParquetWriter(stream, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
 
 
 def write_numpy(source: Source, stream: IO[bytes]) -> None:
