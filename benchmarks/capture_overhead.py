@@ -4,7 +4,8 @@ Both sides run interleaved in one process, order alternating, and the ratio is t
 rounds of one round's two times. The plain side is one forward of the library's own fused
 attention over as many tokens as a context has unique ones (its prefix and its queries' own
 tokens), with logits at as many positions as there are queries; ours returns the rows of every
-query and of every example's own answer position too.
+query and of every example's own answer position too. On a machine that is busy with other
+work, read the processor's seconds at one thread.
 
     python benchmarks/capture_overhead.py --json
 """
@@ -15,7 +16,7 @@ import statistics
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -57,10 +58,30 @@ def plain_forward(model: Any, ids: Tensor, logits: int) -> None:
     model(input_ids=ids, use_cache=False, logits_to_keep=logits)
 
 
-def measure(run: Callable[[], object]) -> float:
-    began = time.perf_counter()
+class Taken(NamedTuple):
+    """Seconds of one run: by the clock, and of this process' own processor time."""
+
+    clock: float
+    processor: float
+
+
+def measure(run: Callable[[], object]) -> Taken:
+    clock, processor = time.perf_counter(), time.process_time()
     run()
-    return time.perf_counter() - began
+    return Taken(time.perf_counter() - clock, time.process_time() - processor)
+
+
+def summary(taken: dict[str, list[Taken]], kind: str) -> dict[str, Any]:
+    """Median and fastest seconds of both sides, and their ratios."""
+    seconds = {name: [getattr(run, kind) for run in runs] for name, runs in taken.items()}
+    ratios = [a / b for a, b in zip(seconds["ours"], seconds["plain_forward"], strict=True)]
+    fastest = {name: min(values) for name, values in seconds.items()}
+    return {
+        "seconds": {name: statistics.median(values) for name, values in seconds.items()},
+        "fastest_seconds": fastest,
+        "overhead": statistics.median(ratios),
+        "overhead_of_fastest": fastest["ours"] / fastest["plain_forward"],
+    }
 
 
 def overhead(loaded: LoadedModel, tokenized: Any, rounds: int) -> dict[str, Any]:
@@ -72,21 +93,14 @@ def overhead(loaded: LoadedModel, tokenized: Any, rounds: int) -> dict[str, Any]
         "plain_forward": lambda: plain_forward(loaded.model, ids, queries),
         "ours": lambda: context_rows(loaded, tokenized, answer_tokens=0),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    taken: dict[str, list[Taken]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
         for name in sorted(sides, reverse=bool(turn % 2)):
-            taken = measure(sides[name])
+            run = measure(sides[name])
             if turn:
-                seconds[name].append(taken)
-    ratios = [a / b for a, b in zip(seconds["ours"], seconds["plain_forward"], strict=True)]
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    return {
-        "unique_tokens": len(unique),
-        "seconds": median,
-        "fastest_seconds": {name: min(values) for name, values in seconds.items()},
-        "overhead": statistics.median(ratios),
-        "overhead_of_fastest": min(seconds["ours"]) / min(seconds["plain_forward"]),
-    }
+                taken[name].append(run)
+    by_processor = summary(taken, "processor")
+    return {"unique_tokens": len(unique), **summary(taken, "clock"), "processor": by_processor}
 
 
 def main() -> None:
