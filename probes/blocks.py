@@ -52,12 +52,15 @@ class Block(NamedTuple):
     continuation: Continuation | None
 
 
-def _cached_blocks(prefix: Prefix, ask: Ask, starts: range) -> Iterator[Block]:
+def _cached_blocks(
+    prefix: Prefix, ask: Ask, starts: range, *, copies: bool = False
+) -> Iterator[Block]:
+    """`copies`: each query on a copy of the cache, even where one could be shared."""
     for start in starts:
         ids = ask.suffixes[start : start + starts.step]
         last = torch.tensor([ids.shape[1] - 1])
         recorder: Recorder
-        if can_share_layers(prefix.cache):
+        if not copies and can_share_layers(prefix.cache):
             cache = shared_cache(prefix.cache)
             recorder = CachedRecorder(last, prefix.length, ask.keep, cache=cache)
         else:
@@ -69,12 +72,13 @@ def _cached_blocks(prefix: Prefix, ask: Ask, starts: range) -> Iterator[Block]:
         yield Block(queries, None, recorder.kept, logits[:, 0], continuation)
 
 
-def _prefix_then_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
+def _prefix_then_blocks(model: Any, ask: Ask, size: int, *, copies: bool) -> Iterator[Block]:
     prefix, forward = run_prefix(
         model, ask.prefix, positions=ask.positions, keep=ask.keep, before=ask.before
     )
     of_prefix = None if ask.positions is None else forward.kept
-    for block in _cached_blocks(prefix, ask, range(0, len(ask.suffixes), size)):
+    starts = range(0, len(ask.suffixes), size)
+    for block in _cached_blocks(prefix, ask, starts, copies=copies):
         yield block._replace(of_prefix=of_prefix)
         of_prefix = None
 
@@ -171,4 +175,4 @@ def run_blocks(model: Any, ask: Ask, *, how: Sharing, block: int = 0) -> Iterato
         return _whole_blocks(model, ask, size)
     if how == "packed":
         return _packed_blocks(model, ask, size)
-    return _prefix_then_blocks(model, ask, size)
+    return _prefix_then_blocks(model, ask, size, copies=how == "expanded")

@@ -16,8 +16,14 @@ Sharing = Literal["packed", "cached", "expanded", "whole"]
 _NO_ATTENTION = ("linear_attention", "mamba", "recurrent", "conv", "moe", "mlp")
 _WINDOWED = ("sliding", "chunked", "local")
 _LENGTH_DEPENDENT = ("dynamic", "longrope")
-# On a cache, their recurrent layers read several tokens as if nothing came before (5.24).
-_FORGETS_ITS_CACHE = ("jamba", "bamba", "recurrent_gemma")
+# Their recurrent layers do on a cache what they do not do in a whole prompt (5.24): read several
+# tokens as if nothing came before, or (Nemotron-H) one token by another formula.
+_FORGETS_ITS_CACHE = ("jamba", "bamba", "recurrent_gemma", "nemotron_h")
+
+# A cache holds other keys than a layer's own: another layer's, or the latents that keys come from.
+_OTHER_KEYS = ("num_kv_shared_layers", "kv_lora_rank")
+# JetMoe repeats what its cache holds, Doge makes masks from it.
+_OTHER_USE_OF_CACHE = ("jetmoe", "doge")
 
 
 def the_module(model: Any) -> Any:
@@ -150,18 +156,20 @@ def sharing(model: Any, length: int) -> Sharing:
 
     "packed": one forward over the prefix and all suffixes; "cached": suffixes on a cache that is
     stored once (a window shorter than the prompt); "expanded": on a copy of the cache each
-    (recurrent layers, layers that reuse another's keys); "whole": no sharing, since it would not
-    be exact (length-dependent positions, recurrent layers that forget their cache) or the family
-    has no fast path.
+    (recurrent layers, a cache that holds other keys than the layer's own); "whole": no sharing,
+    since it would not be exact (length-dependent positions, recurrent layers that forget their
+    cache) or the family has no fast path.
     """
     if attention_path(model) == "eager" or positions_depend_on_length(model, length):
         return "whole"
-    if text_config(model).model_type in _FORGETS_ITS_CACHE:
+    config = text_config(model)
+    if config.model_type in _FORGETS_ITS_CACHE:
         return "whole"
     kinds = layer_types(model)
     # A "hybrid" layer holds attention and a recurrence side by side.
     recurrent = len(attention_layers(model)) < len(kinds) or "hybrid" in kinds
-    if recurrent or getattr(text_config(model), "num_kv_shared_layers", None):
+    other_keys = any(getattr(config, name, None) for name in _OTHER_KEYS)
+    if recurrent or other_keys or config.model_type in _OTHER_USE_OF_CACHE:
         return "expanded"
     short = window(model)
     takes_positions = "position_ids" in inspect.signature(model.forward).parameters

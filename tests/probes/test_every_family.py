@@ -272,6 +272,21 @@ def test_a_shared_prefix_is_whole_prompts(name: str, dtype: torch.dtype, size: i
         close(shared.scores, whole.scores, 5e-5 * largest(whole.scores))
 
 
+@pytest.mark.parametrize("name", CAPTURED)
+def test_going_on_is_a_longer_prompt(name: str) -> None:
+    """Two more tokens behind each of three queries, as an answer is read."""
+    model, prefix = model_of(name), torch.as_tensor(hand_made_context().prefix)
+    suffixes, more = random_ids(3, 5, seed=7), random_ids(3, 2, seed=8)
+    ids = torch.cat([prefix.expand(3, -1), suffixes, more], 1)
+    how = sharing(model, ids.shape[1])
+    (block,) = run_blocks(model, Ask(prefix, suffixes, None, keep_all), how=how)
+    assert block.continuation is not None
+    for tokens in more.T:
+        logits = block.continuation.next_logits(tokens)
+    whole = capture(model, ids, torch.tensor([ids.shape[1] - 1])).logits[:, 0]
+    close(logits, whole, 5e-5 * largest(whole))
+
+
 def unscaled(query: Tensor, key: Tensor) -> Tensor:
     """(batch, head, token, dim) each, as are all below."""
     return torch.einsum("bhqd,bhkd->bhqk", query, key)
