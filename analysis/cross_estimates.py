@@ -26,13 +26,14 @@ class CrossEstimate(NamedTuple):
     """Both halves together, as if they were one row.
 
     rows: the tested rows that the halves chose; moments and shared: of the row that the other
-    half chose, in each context; unique_over_explained: one interval.
+    half chose, in each context; unique_over_explained and unique_of_variance: one interval.
     """
 
     rows: tuple[int, int]
     moments: Moments
     shared: Shared | None
     unique_over_explained: Intervals
+    unique_of_variance: Intervals
 
 
 def cross_estimate(
@@ -61,8 +62,14 @@ def cross_estimate(
     mixed = moments._replace(
         cross=np.take_along_axis(moments.cross, picked[:, None, None], axis=2), total=total
     )
-    unique = ratio_intervals(without - with_column, total - with_column, counts)
-    return CrossEstimate((chosen[0], chosen[1]), mixed, _mixed_shared(shared, picked), unique)
+    gained = without - with_column
+    return CrossEstimate(
+        rows=(chosen[0], chosen[1]),
+        moments=mixed,
+        shared=_mixed_shared(shared, picked),
+        unique_over_explained=ratio_intervals(gained, total - with_column, counts),
+        unique_of_variance=ratio_intervals(gained, total, counts),
+    )
 
 
 def best_row(t: Floats, *preferred: NDArray[np.bool_]) -> int:

@@ -72,11 +72,12 @@ def dot_intervals(
 
 
 def share_intervals(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> go.Figure:
-    """The best OLS row of the trained model and of each twin: two effect sizes with intervals.
+    """The best OLS row of the trained model and of each twin: its effect sizes with intervals.
 
     rows: pairs of a label and an entry of ``row_test`` in the result.
     """
     measures = (
+        ("unique share of variance", "unique_of_variance"),
         ("unique / explained", "unique_over_explained"),
         ("share of the reproducible part", "share_of_reproducible"),
     )

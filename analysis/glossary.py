@@ -93,6 +93,11 @@ MEASURES = (
         "tested, hatched in the map.",
     ),
     Word(
+        "unique share of variance",
+        "(SSE(M0*) - SSE(M1)) / SST, held out: the share of what depends on the query that the OLS "
+        "row explains beyond all rivals. The minimum detectable effect is in the same unit.",
+    ),
+    Word(
         "unique / explained",
         "(SSE(M0*) - SSE(M1)) / (SST - SSE(M1)), held out: of what baseline and OLS row explain "
         "together, the share that only the OLS row explains. It can fall below 0.",

@@ -48,6 +48,7 @@ class Judged(NamedTuple):
 
     contained: Contained
     unique: Intervals
+    of_variance: Intervals
     explained: Floats
     alone: Intervals
     lead: Floats
@@ -97,13 +98,26 @@ def judge(study: Study, pairs: PairsTest | None) -> Judged:
             for one in found.compared
         ]
     )
+    of_variance = stacked(
+        [
+            ratio_intervals(one.without - one.with_column, total, study.counts)
+            for one in found.compared
+        ]
+    )
     explained = [1.0 - one.with_column.sum(axis=0) / total.sum(axis=0) for one in found.compared]
     alone = stacked([_alone(study, int(column)) for column in study.columns.hypotheses])
     lead, nearest = _leads(study)
     agrees = np.zeros_like(found.contains) if pairs is None else pairs.agrees[study.rows.tested]
     follows = found.contains & (lead > 0) & (alone.estimate > LEAST_ALONE) & agrees
     return Judged(
-        found, unique, np.stack(explained, axis=-1), alone, lead, nearest, np.asarray(follows)
+        contained=found,
+        unique=unique,
+        of_variance=of_variance,
+        explained=np.stack(explained, axis=-1),
+        alone=alone,
+        lead=lead,
+        nearest=nearest,
+        follows=np.asarray(follows),
     )
 
 
@@ -172,35 +186,43 @@ def choose(study: Study, judged: Judged, *, reason: str, gate: bool) -> tuple[Ch
     found = []
     for h, hypothesis in enumerate(study.hypotheses):
         if study.moments.total.shape[1] == 0:
-            none = Chosen(hypothesis.name, -1, (-1, -1), nothing, nothing, nothing, NOT_ASSESSABLE)
-            found.append(none)
+            effects = Effects((-1, -1), nothing, nothing, nothing, nothing)
+            found.append(Chosen(hypothesis.name, -1, *effects, NOT_ASSESSABLE))
             continue
         named = np.stack([judged.follows[:, h], judged.contains[:, h]])
         best = best_row(judged.contained.t[:, h], *named)
         compared = judged.contained.compared[h]
-        rows, unique, share, index = _effects(study, compared, h)
+        effects = _effects(study, compared, h)
         says = reason or verdict_on_row(
             name=hypothesis.name,
             family=hypothesis.family,
             contains=bool(judged.contains[best, h]),
             follows=bool(judged.follows[best, h]),
             identifies=gate,
-            index=index,
+            index=effects.inversion_index,
         )
         row = int(study.rows.tested[best])
-        found.append(Chosen(hypothesis.name, row, rows, unique, share, index, says))
+        found.append(Chosen(hypothesis.name, row, *effects, says))
     return tuple(found)
 
 
-def _effects(
-    study: Study, compared: Comparison, h: int
-) -> tuple[tuple[int, int], Interval, Interval, Interval]:
+class Effects(NamedTuple):
+    """The cross-estimated effects of one hypothesis, in the order in which `Chosen` holds them."""
+
+    rows_of_halves: tuple[int, int]
+    unique_over_explained: Interval
+    unique_of_variance: Interval
+    share_of_reproducible: Interval
+    inversion_index: Interval
+
+
+def _effects(study: Study, compared: Comparison, h: int) -> Effects:
     nothing = Interval(np.nan, np.nan, np.nan)
     columns, column = study.columns, int(study.columns.hypotheses[h])
     against = columns.against(study.hypotheses[h].family)
     crossed = cross_estimate(study.data, compared, study.shared, against, column, study.counts)
     if crossed is None:
-        return (-1, -1), nothing, nothing, nothing
+        return Effects((-1, -1), nothing, nothing, nothing, nothing)
     index = inversion_intervals(
         crossed.moments,
         columns.directions,
@@ -213,4 +235,10 @@ def _effects(
         weights = unique_weights(study.moments, against, column)
         share = share_of_reproducible(crossed.moments, crossed.shared, weights, study.shared_counts)
     first, second = (int(study.rows.tested[row]) for row in crossed.rows)
-    return (first, second), crossed.unique_over_explained.at(0), share.at(0), index.at(0)
+    return Effects(
+        rows_of_halves=(first, second),
+        unique_over_explained=crossed.unique_over_explained.at(0),
+        unique_of_variance=crossed.unique_of_variance.at(0),
+        share_of_reproducible=share.at(0),
+        inversion_index=index.at(0),
+    )

@@ -14,7 +14,7 @@ from analysis.number_text import (
     number_text,
     p_text,
 )
-from analysis.share_map import SHARE, ols_rows, where_text
+from analysis.share_map import EXPLAINED, SHARE, ols_rows, where_text
 
 Entry = Mapping[str, Any]
 Cell = Callable[[Any, str], str]
@@ -64,7 +64,8 @@ HYPOTHESIS = Column("hypothesis", "Hypothesis", _text, numeric=False)
 WHERE = Column("where", "Row", _text, numeric=False)
 SAYS = Column("says", "Says", _text, numeric=False)
 EFFECTS = (
-    Column(SHARE, "Unique / explained", _effect),
+    Column(SHARE, "Unique share of variance", _effect),
+    Column(EXPLAINED, "Unique / explained", _effect),
     Column("share_of_reproducible", "Share of the reproducible part", _effect),
     Column("inversion_index", "Inversion index", _effect),
 )
@@ -126,7 +127,7 @@ def highest_rows(rows: pd.DataFrame, caption: str, *, assessable: bool, most: in
 
 def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool) -> Table:
     """For each family, the row of each variant with the largest T (untested: largest share)."""
-    ranked = frame.sort_values(["t", SHARE], ascending=False, na_position="last", kind="stable")
+    ranked = frame.sort_values(["t", EXPLAINED], ascending=False, na_position="last", kind="stable")
     best = ranked.drop_duplicates(["family", "variant"])
     order = {name: place for place, name in enumerate(frame["family"].drop_duplicates())}
     ranks = {name: place for place, name in enumerate(labels)}
@@ -138,7 +139,7 @@ def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool
             Column("family", "Family", _text, numeric=False),
             WHO,
             WHERE,
-            Column(SHARE, "Unique / explained", _effect),
+            Column(EXPLAINED, "Unique / explained", _effect),
             T,
             Column("p_corrected", "Corrected p", _p),
         ),

@@ -33,6 +33,7 @@ class Chosen:
     row: int
     rows_of_halves: tuple[int, int]
     unique_over_explained: Interval
+    unique_of_variance: Interval
     share_of_reproducible: Interval
     inversion_index: Interval
     says: str
@@ -51,7 +52,10 @@ class RowTest:
     p_corrected: in (0, 1], sign flips of contexts, maximum over all rows and hypotheses.
     coefficient: (F, R, H), by the fold left out, of unit-sd column and unit-sd row.
     positive_in_folds: folds with a coefficient above 0; 0 where a row is not tested.
-    unique_over_explained: what only the hypothesis explains over all that is explained, held out.
+    unique_over_explained: what only the hypothesis explains over all that is explained, held out;
+        NaN where nothing is explained (the data or a resample).
+    unique_of_variance: the same over the row's query-centred variance, always defined; the unit of
+        design.mde.
     explained: share of query-centred variance that M0* and the hypothesis explain, held out.
     alone: share of query-centred variance that the hypothesis alone explains, held out.
     lead: lower bound of the lead of the hypothesis alone over the nearest rival family, a share of
@@ -81,6 +85,7 @@ class RowTest:
     coefficient: Floats
     positive_in_folds: NDArray[np.int64]
     unique_over_explained: Intervals
+    unique_of_variance: Intervals
     explained: Floats
     alone: Intervals
     lead: Floats

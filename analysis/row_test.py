@@ -135,6 +135,7 @@ def _statistics(study: Study, judged: Judged) -> dict[str, Any]:
         "coefficient": np.stack([study.wide(fold) for fold in found.coefficient]),
         "positive_in_folds": study.wide((found.coefficient > 0).sum(axis=0), 0.0).astype(np.int64),
         "unique_over_explained": study.wide_intervals(judged.unique),
+        "unique_of_variance": study.wide_intervals(judged.of_variance),
         "explained": study.wide(judged.explained),
         "alone": study.wide_intervals(judged.alone),
         "lead": study.wide(judged.lead),

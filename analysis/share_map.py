@@ -18,7 +18,8 @@ from analysis.number_text import (
     p_text,
 )
 
-SHARE = "unique_over_explained"
+SHARE = "unique_of_variance"
+EXPLAINED = "unique_over_explained"
 BEST = "best"
 GREY = "rgba(140,149,159,0.3)"
 VIRIDIS = (
@@ -39,6 +40,7 @@ FIGURES = (
     "where",
     "says",
     SHARE,
+    EXPLAINED,
     "share_of_reproducible",
     "inversion_index",
     "p_corrected",
@@ -49,11 +51,12 @@ FIGURES = (
 """What the hover of a cell holds, in the order of its `customdata`."""
 HOVER = (
     "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>"
-    "unique / explained %{customdata[2]}<br>"
-    "share of reproducible %{customdata[3]}<br>"
-    "inversion index %{customdata[4]}<br>"
-    "corrected p %{customdata[5]}, T %{customdata[6]}<br>"
-    "coefficient %{customdata[7]}, positive in folds: %{customdata[8]}"
+    "unique share of variance %{customdata[2]}<br>"
+    "unique / explained %{customdata[3]}<br>"
+    "share of reproducible %{customdata[4]}<br>"
+    "inversion index %{customdata[5]}<br>"
+    "corrected p %{customdata[6]}, T %{customdata[7]}<br>"
+    "coefficient %{customdata[8]}, positive in folds: %{customdata[9]}"
     "<extra></extra>"
 )
 
@@ -82,11 +85,11 @@ def grid_of(row_test: pd.DataFrame) -> Grid:
 
 
 def share_ceiling(row_test: pd.DataFrame) -> float:
-    """The share at the top of the colour scale: the largest of all variants, within .2 to 1."""
+    """The share at the top of the colour scale: the largest of all variants, within .1 to 1."""
     shares = ols_rows(row_test)[SHARE].to_numpy(dtype=np.float64)
     finite = shares[np.isfinite(shares)]
     top = float(finite.max()) if finite.size else 0.0
-    return float(min(1.0, max(0.2, np.ceil(top * 20) / 20)))
+    return float(min(1.0, max(0.1, np.ceil(top * 20) / 20)))
 
 
 def share_map(
@@ -249,7 +252,7 @@ def _note(row: Mapping[str, Any] | None, *, assessable: bool) -> list[str]:
     tested = UNDEFINED if assessable else NOT_ASSESSABLE
     spans = [
         interval_text((row.get(name), row.get(f"{name}_low"), row.get(f"{name}_high")))
-        for name in (SHARE, "share_of_reproducible", "inversion_index")
+        for name in (SHARE, EXPLAINED, "share_of_reproducible", "inversion_index")
     ]
     return [
         where_text(row),

@@ -11,15 +11,18 @@ Result = Mapping[str, Any]
 def headline(result: Result) -> str:
     """One sentence: behaviour, label, the best least-squares row and that of every twin."""
     task = result["task"]
-    label, behaviour = result["verdict"]["label"], result["behaviour"]["verdict"]
+    label = result["verdict"]["label"]
     fed = f"{result['model']['name']}, {fed_words(task)}"
-    answers = answer_words(behaviour)
+    answers = answer_words(result["behaviour"])
     joined = (
         f"attention is {label}"
         if label == "not assessable"
         else f"the verdict on attention is: {label}"
     )
     rows = [f"best least-squares row {row_words(result['row_test'])}"]
+    least = result["design"]["mde"]
+    if label != "not assessable" and not is_missing(least):
+        rows.append(f"{least:.0%} would have been found")
     rows += [f"{twin['kind']} twin {row_words(twin['row_test'])}" for twin in result["twins"]]
     return f"{fed}: {answers}; {joined} ({'; '.join(rows)})."
 
@@ -33,13 +36,16 @@ def fed_words(task: Mapping[str, Any]) -> str:
     return f"{shape}{condition}, {task['examples']} examples"
 
 
-def answer_words(label: str) -> str:
-    """The behaviour label as the predicate of "the answers"."""
+def answer_words(behaviour: Mapping[str, Any]) -> str:
+    """How the answers stand to the mean and to the nearest example, and what they resemble."""
+    label = behaviour["verdict"]
     if label.startswith("not assessable"):
         return f"the answers are {label}"
-    if label.startswith(("nearest", "not separable")):
-        return f"the answers beat the mean and are {label}"
-    return f"the answers {label.replace('does not', 'do not').replace('beats', 'beat')}"
+    if not behaviour["beats_mean"]:
+        return "the answers do not beat the mean"
+    words = "the answers beat the mean"
+    words += "" if behaviour["beats_nearest"] else " but not the nearest example"
+    return f"{words} and are {label}" if label.startswith("nearest") else words
 
 
 def row_words(entries: list[Mapping[str, Any]]) -> str:
@@ -50,8 +56,8 @@ def row_words(entries: list[Mapping[str, Any]]) -> str:
     if is_missing(found["layer"]):
         return "none, since no row sees the query"
     head = "sum" if found["head"] < 0 else f"H{found['head']}"
-    share = interval_text(found["unique_over_explained"])
+    share = interval_text(found["unique_of_variance"])
     return (
-        f"L{found['layer']}{head} on {found['part']}: unique share {share}, "
+        f"L{found['layer']}{head} on {found['part']}: unique share of variance {share}, "
         f"corrected p {p_text(found['p_corrected'])}"
     )

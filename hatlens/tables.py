@@ -56,6 +56,7 @@ def row_table(labels: RowLabels, tested: "Tested") -> pd.DataFrame:
                 pairs_p=np.nan if test.pairs is None else test.pairs.p_corrected[:, h],
                 **spread("alone", test.alone, h),
                 **spread("unique_over_explained", test.unique_over_explained, h),
+                **spread("unique_of_variance", test.unique_of_variance, h),
                 **spread("share_of_reproducible", test.share_of_reproducible, h),
                 **spread("inversion_index", test.inversion_index, None),
             )
@@ -122,6 +123,7 @@ def best_rows(labels: RowLabels, test: RowTest) -> list[dict[str, Any]]:
                 **place,
                 "says": best.says,
                 "unique_over_explained": best.unique_over_explained,
+                "unique_of_variance": best.unique_of_variance,
                 "share_of_reproducible": best.share_of_reproducible,
                 "inversion_index": best.inversion_index,
                 "positive_in_folds": test.positive_in_folds[best.row, h] if seen else None,

@@ -10,6 +10,7 @@ from analysis.report import StudyView
 from tests.analysis.study_tables import (
     HYPOTHESES,
     PARTS,
+    EXPLAINED,
     SHARE,
     TWINS,
     Shape,
@@ -75,6 +76,7 @@ def entry(hypothesis: str, layer: int, head: int, **values: Any) -> dict[str, An
         "part": values.pop("part", "y"),
         "says": values.pop("says", "none detected"),
         SHARE: interval(share),
+        EXPLAINED: interval(None if share is None else share * 1.5),
         "share_of_reproducible": interval(None if share is None else share / 2),
         "inversion_index": interval(values.pop("index", 0.5), 0.2),
         "positive_in_folds": values.pop("folds", 5),

@@ -110,6 +110,7 @@ def test_the_hover_holds_every_figure_with_its_interval() -> None:
         "layer 1, head 1 (KV group 0), y",
         "follows S⁻¹ (OLS)",
         "0.310 [0.280, 0.340]",
+        "0.465 [0.435, 0.495]",
         "0.155 [0.125, 0.185]",
         "0.900 [0.870, 0.930]",
         "0.0005",
@@ -124,7 +125,7 @@ def test_the_hover_holds_every_figure_with_its_interval() -> None:
 def test_without_a_verdict_the_hover_says_not_assessable() -> None:
     table = row_test_table(SMALL, RNG(0), assessable=False)
     heat = shown(trained_map(table, assessable=False), "y", "share")
-    assert heat.customdata[1][1][5:7] == ["not assessable", "not assessable"]
+    assert heat.customdata[1][1][6:8] == ["not assessable", "not assessable"]
     assert heat.customdata[1][1][2] == "0.310 [0.280, 0.340]"
 
 
@@ -152,7 +153,7 @@ def test_the_scale_is_that_of_all_variants(twin_share: float, top: float) -> Non
 
 def test_the_scale_never_shrinks_below_a_share_that_matters() -> None:
     table = small_table().assign(**{SHARE: -0.2})
-    assert share_map.share_ceiling(table) == 0.2
+    assert share_map.share_ceiling(table) == 0.1
 
 
 def test_intervals_reach_exactly_to_their_bounds() -> None:
@@ -184,7 +185,11 @@ def test_agreement_is_nearest_first_with_the_undefined_last() -> None:
 def test_trained_and_twins_stand_in_one_figure() -> None:
     rows = [("Trained model", entry("ols", 1, 1, share=0.31)), ("Twin", entry("ols", 0, 0))]
     figure = figures.share_intervals(rows)
-    assert [list(trace.x) for trace in figure.data] == [[0.31, 0.01], [0.155, 0.005]]
+    assert [list(trace.x) for trace in figure.data] == [
+        [0.31, 0.01],
+        [0.465, 0.015],
+        [0.155, 0.005],
+    ]
 
 
 def test_an_unreadable_answer_is_counted_and_has_no_value() -> None:

@@ -101,7 +101,7 @@ def test_folds_are_counted_out_of_all_where_these_are_known() -> None:
     entry = {**view.result["row_test"][0], "folds": 8}
     page = Page(without_plotly(render([changed(view, row_test=[entry])], title="t")))
     rows = rows_of(page, "Trained model: the best row of each hypothesis")
-    assert rows[0][6] == "8 of 8"
+    assert rows[0][7] == "8 of 8"
 
 
 def test_long_lists_of_settings_are_shown_by_their_ends() -> None:
@@ -145,7 +145,7 @@ def test_undefined_values_are_words() -> None:
     view = changed(view, row_test=[entry], design=design, rows={"tested": None, "blind": None})
     page = Page(without_plotly(render([view._replace(tables=tables)], title="t")))
     cells = {tuple(row) for row in rows_of(page, "Trained model: the best row of each hypothesis")}
-    assert next(iter(cells))[3:6:2] == ("undefined", "undefined")
+    assert next(iter(cells))[3:7:3] == ("undefined", "undefined")
     facts = dict(rows_of(page, "What this design can show"))
     assert facts["Minimum detectable effect"].startswith("undefined")
     assert facts["Rows tested"] == "undefined"
@@ -155,7 +155,7 @@ def test_without_a_verdict_tests_are_not_assessable_and_effects_stay(page: Page)
     rows = rows_of(page, "Trained model: the best row of each hypothesis")
     assert rows[0][0] == "ols"
     assert rows[0][3] == "0.310 [0.270, 0.350]"
-    assert rows[0][6:] == ["not assessable", "not assessable"]
+    assert rows[0][7:] == ["not assessable", "not assessable"]
 
 
 def test_without_a_verdict_an_undefined_effect_is_still_called_undefined() -> None:

@@ -11,49 +11,66 @@ from hatlens.headline import answer_words, headline
 def entry(**changed: Any) -> dict[str, Any]:
     share = {"estimate": 0.31, "low": 0.21, "high": 0.42}
     base = {"hypothesis": "ols", "layer": 12, "head": 3, "part": "y", "p_corrected": 0.0005}
-    return {**base, "unique_over_explained": share, **changed}
+    return {**base, "unique_of_variance": share, **changed}
 
 
-def result(label: str, behaviour: str) -> dict[str, Any]:
+def answers(
+    verdict: str, *, mean: bool | None = True, nearest: bool | None = False
+) -> dict[str, Any]:
+    return {"verdict": verdict, "beats_mean": mean, "beats_nearest": nearest}
+
+
+def result(label: str, behaviour: dict[str, Any]) -> dict[str, Any]:
     return {
         "model": {"name": "tiny"},
         "task": {"data": None, "features": 2, "condition": 100.0, "examples": 20},
         "verdict": {"label": label},
-        "behaviour": {"verdict": behaviour},
+        "behaviour": behaviour,
+        "design": {"mde": 0.07},
         "row_test": [entry()],
         "twins": [{"kind": "shuffled", "row_test": [entry(layer=None, head=None)]}],
     }
 
 
 def test_a_finding_is_said_with_effect_interval_p_and_twin() -> None:
-    assert headline(result("contains an S^-1 component", "nearest to ols")) == (
-        "tiny, 2 features, condition 100, 20 examples: the answers beat the mean and are nearest "
-        "to ols; the verdict on attention is: contains an S^-1 component (best least-squares row "
-        "L12H3 on y: unique share 0.310 [0.210, 0.420], corrected p 0.0005; shuffled twin none, "
+    assert headline(result("contains an S^-1 component", answers("nearest to ols"))) == (
+        "tiny, 2 features, condition 100, 20 examples: the answers beat the mean but not the "
+        "nearest example and are nearest to ols; the verdict on attention is: contains an S^-1 "
+        "component (best least-squares row L12H3 on y: unique share of variance "
+        "0.310 [0.210, 0.420], corrected p 0.0005; 7% would have been found; shuffled twin none, "
         "since no row sees the query)."
     )
 
 
 def test_it_is_the_report_s_first_sentence() -> None:
-    line = headline(result("not assessable", "does not beat the mean"))
+    line = headline(result("not assessable", answers("does not beat the mean", mean=False)))
     assert "the answers do not beat the mean; attention is not assessable" in line
+    assert "would have been found" not in line
     assert lead_and_rest(f"{line} More follows.") == (line, "More follows.")
 
 
 @pytest.mark.parametrize(
-    ("label", "words"),
+    ("behaviour", "words"),
     [
-        ("not assessable: 3 contexts", "the answers are not assessable: 3 contexts"),
-        ("not separable among a, b", "the answers beat the mean and are not separable among a, b"),
-        ("beats the mean", "the answers beat the mean"),
+        (
+            answers("not assessable: 3 contexts", mean=None, nearest=None),
+            "the answers are not assessable: 3 contexts",
+        ),
+        (answers("not separable among a, b", nearest=True), "the answers beat the mean"),
+        (
+            answers("nearest to ols", nearest=True),
+            "the answers beat the mean and are nearest to ols",
+        ),
     ],
 )
-def test_behaviour_labels_become_predicates(label: str, words: str) -> None:
-    assert answer_words(label) == words
+def test_behaviour_becomes_a_predicate(behaviour: dict[str, Any], words: str) -> None:
+    assert answer_words(behaviour) == words
 
 
 def test_an_undefined_effect_is_called_undefined() -> None:
     nothing = {"estimate": None, "low": None, "high": None}
-    shown = {**result("none detected", "beats the mean")}
-    shown["row_test"] = [entry(unique_over_explained=nothing, p_corrected=None, head=-1)]
-    assert "L12sum on y: unique share undefined, corrected p undefined" in headline(shown)
+    shown = result("none detected", answers("beats the mean"))
+    shown["row_test"] = [entry(unique_of_variance=nothing, p_corrected=None, head=-1)]
+    assert "L12sum on y: unique share of variance undefined, corrected p undefined" in headline(
+        shown
+    )
