@@ -19,6 +19,8 @@ def headline(result: Result) -> str:
         if label == "not assessable"
         else f"the verdict on attention is: {label}"
     )
+    if task["features"] == 1 and task["data"] is None:
+        return f"{fed}: {answers}; attention is {label} with one feature."
     rows = [f"best least-squares row {row_words(result['row_test'])}"]
     least = result["design"]["mde"]
     if label != "not assessable" and not is_missing(least):

@@ -77,4 +77,5 @@ def title(task: dict[str, object]) -> str:
     """A study's heading: what was fed."""
     if task["data"] is not None:
         return f"{task['data']}, N = {task['examples']}"
-    return f"P = {task['features']}, N = {task['examples']}, kappa = {task['condition']:g}"
+    condition = "" if task["features"] == 1 else f", kappa = {task['condition']:g}"
+    return f"P = {task['features']}, N = {task['examples']}{condition}"

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from analysis.report import StudyView
 from tests.analysis.study_tables import (
+    EXPLAINED,
     HYPOTHESES,
     PARTS,
-    EXPLAINED,
     SHARE,
     TWINS,
     Shape,

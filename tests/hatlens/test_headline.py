@@ -42,6 +42,15 @@ def test_a_finding_is_said_with_effect_interval_p_and_twin() -> None:
     )
 
 
+def test_with_one_feature_no_effect_is_named() -> None:
+    shown = result("not assessable", answers("beats the mean"))
+    shown["task"] = {**shown["task"], "features": 1}
+    assert headline(shown) == (
+        "tiny, 1 feature, 20 examples: the answers beat the mean but not the nearest example; "
+        "attention is not assessable with one feature."
+    )
+
+
 def test_it_is_the_report_s_first_sentence() -> None:
     line = headline(result("not assessable", answers("does not beat the mean", mean=False)))
     assert "the answers do not beat the mean; attention is not assessable" in line
