@@ -44,6 +44,10 @@ _HEAD_SIZE: dict[str, Any] = {**_GROUPED, "head_dim": 8}
 _GPT: dict[str, Any] = {**_VOCABULARY, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64}
 _WINDOW: dict[str, Any] = {"sliding_window": 4}
 _TWO_KINDS: dict[str, Any] = {"layer_types": ["sliding_attention", "full_attention"]}
+_LAYER_WORDS: dict[str, Any] = {
+    "vocab_size_per_layer_input": 512,
+    "hidden_size_per_layer_input": 8,
+}
 _EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "num_local_experts": 4}
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -160,6 +164,30 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             "queries and keys normalised; sliding window in five layers of six, other rotary there",
             {**_HEAD_SIZE, **_WINDOW, **_TWO_KINDS, "query_pre_attn_scalar": 8},
         ),
+        "gemma3n": Family(
+            "Gemma-3n",
+            "gemma3n_text",
+            "fast",
+            "its last layers reuse the keys of earlier ones; sliding window in most layers",
+            {
+                **_HEAD_SIZE,
+                **_WINDOW,
+                "num_hidden_layers": 4,
+                "layer_types": ["sliding_attention", "full_attention"] * 2,
+                "num_kv_shared_layers": 2,
+                "intermediate_size": [48] * 4,
+                "activation_sparsity_pattern": [0.0] * 4,
+                **_LAYER_WORDS,
+                "laurel_rank": 4,
+            },
+        ),
+        "gemma4": Family(
+            "Gemma-4",
+            "gemma4_text",
+            "fast",
+            "sliding window in most layers; its last layers may reuse the keys of earlier ones",
+            {**_HEAD_SIZE, **_WINDOW, **_TWO_KINDS, **_LAYER_WORDS, "global_head_dim": 8},
+        ),
         "phi3": Family(
             "Phi-3, Phi-4-mini",
             "phi3",
@@ -215,6 +243,27 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "linear_key_head_dim": 8,
                 "linear_value_head_dim": 8,
             },
+        ),
+        "qwen3.5": Family(
+            "Qwen3.5",
+            "qwen3_5_text",
+            "fast",
+            "hybrid: only its layers of softmax attention are captured; gated output",
+            {
+                **_HEAD_SIZE,
+                "layer_types": ["linear_attention", "full_attention"],
+                "linear_num_value_heads": 4,
+                "linear_num_key_heads": 2,
+                "linear_key_head_dim": 8,
+                "linear_value_head_dim": 8,
+            },
+        ),
+        "nemotron-h": Family(
+            "Nemotron-H",
+            "nemotron_h",
+            "fast",
+            "hybrid: only its layers of softmax attention are captured; no shared prefix",
+            {**_HEAD_SIZE, "layer_types": ["mamba", "attention"]},
         ),
         "lfm2": Family(
             "LFM2",
