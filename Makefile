@@ -1,6 +1,8 @@
 # Two commands do everything: `make probe` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# One worker a core, one thread each: torch with more threads than free cores is many times slower.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 .PHONY: install probe preview test test-fast check format clean
 
@@ -24,10 +26,10 @@ preview: install
 
 test: install
 	$(BIN)/hatlens models pull smollm2-135m
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-fast: install
-	$(BIN)/python -m pytest -m "not model"
+	$(PYTEST) -m "not model"
 
 check: install
 	$(BIN)/ruff format --check .
