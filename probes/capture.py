@@ -89,6 +89,12 @@ def _rows(ids: Tensor, positions: Tensor, past: int, where: str) -> Tensor:
     return rows
 
 
+def _past_tokens(cache: Any, where: str) -> int:
+    if getattr(cache, "is_compileable", False):
+        raise Refusal(f"needed a cache that grows, came {type(cache).__name__!r}", where=where)
+    return 0 if cache is None else int(cache.get_seq_length())
+
+
 def capture(
     model: Any,
     ids: Tensor,
@@ -111,11 +117,7 @@ def capture(
     if isinstance(module, Reference):
         return _capture_reference(module, ids, _rows(ids, positions, 0, type(module).__name__))
     path = attention_path(module)
-    if getattr(cache, "is_compileable", False):
-        raise Refusal(
-            f"needed a cache that grows, came {type(cache).__name__!r}", where=model_name(module)
-        )
-    past = 0 if cache is None else int(cache.get_seq_length())
+    past = _past_tokens(cache, model_name(module))
     rows = _rows(ids, positions, past, model_name(module))
     if path == "eager":
         if cache is not None or position_ids is not None:

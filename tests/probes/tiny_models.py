@@ -126,6 +126,21 @@ def tiny_model(name: str, *, attention: str = "eager") -> Any:
     return build(CONFIGS[name](), attention=attention)
 
 
+def windowed(window: int | None) -> Any:
+    """One layer of Mistral with a window of so many tokens."""
+    config = MistralConfig(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        num_hidden_layers=1,
+        max_position_embeddings=64,
+        sliding_window=window,
+    )
+    return build(config)
+
+
 def random_ids(*shape: int, seed: int = 1) -> torch.Tensor:
     """Token ids above the special ones."""
     return torch.randint(3, 64, shape, generator=torch.Generator().manual_seed(seed))
