@@ -26,6 +26,11 @@ from hatlens.store import RunFolder, json_text, plain
 from probes.rows import PARTS
 from prompts.refusal import Refusal
 
+TRIED = (
+    "the default layout and codec were chosen among several, on other contexts than these; settings "
+    "that you tried yourself are not counted"
+)
+
 
 @dataclass(frozen=True)
 class Tested:
@@ -186,6 +191,7 @@ def study_result(
                 "flips": trained.test.flips,
                 "folds": trained.test.folds,
                 "unit": manifest["contexts"]["unit"],
+                "also_tried": TRIED,
             },
             "twins": [
                 {
