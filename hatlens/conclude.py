@@ -27,8 +27,8 @@ from probes.rows import PARTS
 from prompts.refusal import Refusal
 
 TRIED = (
-    "the default layout and codec were chosen among several, on other contexts than these; settings "
-    "that you tried yourself are not counted"
+    "the default layout and codec were chosen among several, on other contexts than these; "
+    "settings that you tried yourself are not counted"
 )
 
 

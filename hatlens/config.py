@@ -67,16 +67,16 @@ class StudyConfig(BaseModel):
     device: str = "cpu"
     trust_remote_code: Flag = False
 
-    features: Count = Field(2, ge=1)
-    examples: Count = Field(20, ge=2)
-    contexts: Count = Field(64, ge=1)
-    queries: Count = Field(8, ge=1)
-    condition: Number = Field(100.0, ge=1)
-    noise: Number = Field(0.1, ge=0)
+    features: Count = Field(2, ge=1, le=1000)
+    examples: Count = Field(20, ge=2, le=5000)
+    contexts: Count = Field(64, ge=1, le=100_000)
+    queries: Count = Field(8, ge=1, le=5000)
+    condition: Number = Field(100.0, ge=1, le=1e12)
+    noise: Number = Field(0.1, ge=0, le=1e6)
     function: str = "linear"
-    x_scale: Number = Field(1.0, gt=0)
-    w_scale: Number = Field(1.0, gt=0)
-    query_push: Number = Field(0.0, ge=0)
+    x_scale: Number = Field(1.0, gt=0, le=1000)
+    w_scale: Number = Field(1.0, gt=0, le=1000)
+    query_push: Number = Field(0.0, ge=0, le=7)
 
     data: OptionalText = None
     target: OptionalText = None
@@ -92,10 +92,10 @@ class StudyConfig(BaseModel):
     hypotheses: Texts = ("ols",)
     twins: Texts = ("score-scale-matched", "shuffled")
     twins_in_full: Flag = False
-    pairs: Count = Field(32, ge=0)
+    pairs: Count = Field(32, ge=0, le=100_000)
     replicate: Flag = True
-    flips: Count = Field(2000, ge=100)
-    seed: Count = 0
+    flips: Count = Field(2000, ge=100, le=1_000_000)
+    seed: Count = Field(0, ge=0, lt=2**63)
 
 
 def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:

@@ -21,6 +21,8 @@ def headline(result: Result) -> str:
     )
     if task["features"] == 1 and task["data"] is None:
         return f"{fed}: {answers}; attention is {label} with one feature."
+    if not result["design"]["identifies"]:
+        return f"{fed}: {answers}; attention is {label}: these contexts cannot tell."
     rows = [f"best least-squares row {row_words(result['row_test'])}"]
     least = result["design"]["mde"]
     if label != "not assessable" and not is_missing(least):

@@ -54,6 +54,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     """Fill the folder with every cell that is not yet there; a finished cell is never run again."""
     begun = time.monotonic()
     check_names(config)
+    folder.refuse_place()
     study = draw_sets(config)
     planned = cells(config, study)
     if folder.manifest() and all(folder.has(cell) for names in planned.values() for cell in names):

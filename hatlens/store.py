@@ -77,13 +77,27 @@ class RunFolder:
 
     path: Path
 
+    def refuse_place(self) -> None:
+        """Refuse a place where no run can stand, without writing anything."""
+        parent = next(place for place in (self.path, *self.path.parents) if place.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise Refusal(
+                f"needed a folder to write to, got {str(parent)!r}, which is none or is read-only",
+                where=str(self.path),
+            )
+        if self.path.is_dir() and any(self.path.iterdir()) and not self.manifest():
+            raise Refusal(
+                "needed a new or empty folder, or a run of the same study, got a folder with "
+                "other files; choose another --out",
+                where=str(self.path),
+            )
+
     def open(self, task: Mapping[str, Any], *, free: Collection[str] = ()) -> None:
         """Create the folder, or take it up again if it holds the same study.
 
         Settings named in `free` may differ from the stored ones, which they then replace.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise Refusal("needed a folder to write to, got a file", where=str(self.path))
+        self.refuse_place()
         stored = self.manifest()
         if stored:
             old, new = stored.get("task", {}), plain(task)
@@ -97,12 +111,6 @@ class RunFolder:
             if differ:
                 self.update_manifest(task=task)
             return
-        if self.path.is_dir() and any(self.path.iterdir()):
-            raise Refusal(
-                "needed a new or empty folder, or a run of the same study, got a folder with "
-                "other files; choose another --out",
-                where=str(self.path),
-            )
         self.update_manifest(task=task)
 
     def manifest(self) -> dict[str, Any]:
@@ -133,8 +141,15 @@ class RunFolder:
         try:
             with np.load(file, allow_pickle=False) as stored:
                 return {key: stored[key] for key in stored.files}
+        except FileNotFoundError:
+            sentence = "needed a stored cell, found none; the same `hatlens probe` command makes it"
+            raise Refusal(sentence, where=str(file)) from None
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise Refusal(f"a stored cell cannot be read ({error})", where=str(file)) from None
+            raise Refusal(
+                f"a stored cell cannot be read ({error}); delete it, and the same `hatlens probe` "
+                "command makes it again",
+                where=str(file),
+            ) from None
 
     def has(self, name: str) -> bool:
         return (self.path / f"{name}.npz").is_file()
@@ -144,7 +159,12 @@ class RunFolder:
 
     def read_tables(self) -> dict[str, pd.DataFrame]:
         files = sorted((self.path / "tables").glob("*.parquet"))
-        return {file.stem: pd.read_parquet(file) for file in files}
+        if not files:
+            raise Refusal(
+                "needed the tables of a finished run, found none; `hatlens analyse` makes them",
+                where=str(self.path / "tables"),
+            )
+        return {file.stem: read_table(file) for file in files}
 
     def read_results(self) -> dict[str, Any]:
         file = self.path / "results.json"
@@ -154,8 +174,24 @@ class RunFolder:
                 "or the same `hatlens probe` command to finish it",
                 where=str(self.path),
             )
-        results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        try:
+            results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            raise damaged(file) from None
         return results
+
+
+def damaged(file: Path) -> Refusal:
+    """A refusal of a file that the analysis can make again."""
+    return Refusal("the file is damaged; `hatlens analyse` makes it again", where=str(file))
+
+
+def read_table(file: Path) -> pd.DataFrame:
+    """A stored table; a damaged one is named."""
+    try:
+        return pd.read_parquet(file)
+    except (OSError, ValueError) as error:
+        raise damaged(file) from error
 
 
 def void(_: object) -> None:

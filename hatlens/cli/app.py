@@ -18,6 +18,7 @@ from hatlens.cli.validate import app as validate
 app = typer.Typer(
     name="hatlens",
     help="What a pretrained transformer does with the examples in its prompt.",
+    epilog="--debug, anywhere on the line, shows the traceback of what went wrong.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,

@@ -1,5 +1,6 @@
 """``hatlens prompts show``: one prompt with its spans and token borders."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -61,6 +62,8 @@ def show(
             model, revision=revision, trust_remote_code=trust_remote_code
         ).tokenizer
     drawn = draw_sets(settings).sets[MAIN]
+    for warning in drawn.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     chosen = layout_named(settings.layout)
     print(
         show_prompt(

@@ -71,6 +71,21 @@ def test_out_of_range_values_say_what_came() -> None:
         build_config({"condition": 0.5})
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"seed": -1},
+        {"seed": 2**64},
+        {"contexts": 10**21},
+        {"examples": 100_000},
+        {"x_scale": 1e300},
+    ],
+)
+def test_values_that_no_machine_can_run_are_refused_at_once(changed: dict[str, float]) -> None:
+    with pytest.raises(Refusal, match=next(iter(changed))):
+        build_config(changed)
+
+
 def test_a_config_written_as_yaml_reads_back_the_same(tmp_path: Path) -> None:
     import yaml
 

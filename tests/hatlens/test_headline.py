@@ -26,7 +26,7 @@ def result(label: str, behaviour: dict[str, Any]) -> dict[str, Any]:
         "task": {"data": None, "features": 2, "condition": 100.0, "examples": 20},
         "verdict": {"label": label},
         "behaviour": behaviour,
-        "design": {"mde": 0.07},
+        "design": {"mde": 0.07, "identifies": True},
         "row_test": [entry()],
         "twins": [{"kind": "shuffled", "row_test": [entry(layer=None, head=None)]}],
     }
@@ -49,6 +49,12 @@ def test_with_one_feature_no_effect_is_named() -> None:
         "tiny, 1 feature, 20 examples: the answers beat the mean but not the nearest example; "
         "attention is not assessable with one feature."
     )
+
+
+def test_no_effect_is_named_where_the_design_cannot_identify_one() -> None:
+    shown = result("not assessable", answers("beats the mean"))
+    shown["design"] = {"mde": None, "identifies": False}
+    assert headline(shown).endswith("attention is not assessable: these contexts cannot tell.")
 
 
 def test_it_is_the_report_s_first_sentence() -> None:

@@ -74,7 +74,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("x")
-    with pytest.raises(Refusal, match="got a file"):
+    with pytest.raises(Refusal, match="which is none or is read-only"):
         RunFolder(tmp_path / "run").open({})
 
 
@@ -94,6 +94,25 @@ def test_a_damaged_cell_is_named(tmp_path: Path) -> None:
     (tmp_path / "cell.npz").write_bytes(b"PK\x03\x04 cut")
     with pytest.raises(Refusal, match=r"cell\.npz.*cannot be read"):
         RunFolder(tmp_path).read_arrays("cell")
+
+
+def test_damaged_results_and_tables_are_named_with_the_way_out(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    (tmp_path / "results.json").write_text('{"a": ')
+    with pytest.raises(Refusal, match=r"results\.json.*damaged.*hatlens analyse"):
+        folder.read_results()
+    with pytest.raises(Refusal, match=r"tables.*found none.*hatlens analyse"):
+        folder.read_tables()
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "answers.parquet").write_bytes(b"PAR1 cut")
+    with pytest.raises(Refusal, match=r"answers\.parquet.*damaged.*hatlens analyse"):
+        folder.read_tables()
+
+
+def test_a_place_below_a_file_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Refusal, match="needed a folder to write to"):
+        RunFolder(tmp_path / "file" / "run").refuse_place()
 
 
 def test_an_unfinished_run_says_what_finishes_it(tmp_path: Path) -> None:
