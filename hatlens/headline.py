@@ -12,7 +12,8 @@ def headline(result: Result) -> str:
     """One sentence: behaviour, label, the best least-squares row and that of every twin."""
     task = result["task"]
     label = result["verdict"]["label"]
-    fed = f"{result['model']['name']}, {fed_words(task)}"
+    preview = "Preview: " if result.get("preview") else ""
+    fed = f"{preview}{result['model']['name']}, {fed_words(task)}"
     answers = answer_words(result["behaviour"])
     joined = (
         f"attention is {label}"

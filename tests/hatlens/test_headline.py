@@ -51,6 +51,11 @@ def test_with_one_feature_no_effect_is_named() -> None:
     )
 
 
+def test_a_preview_says_so_first() -> None:
+    shown = {**result("none detected", answers("beats the mean")), "preview": "16 contexts"}
+    assert headline(shown).startswith("Preview: tiny, 2 features")
+
+
 def test_no_effect_is_named_where_the_design_cannot_identify_one() -> None:
     shown = result("not assessable", answers("beats the mean"))
     shown["design"] = {"mde": None, "identifies": False}
