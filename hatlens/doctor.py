@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hatlens.cells import ANSWER_TOKENS, Tokens
 from hatlens.config import StudyConfig
-from hatlens.measure import check_names, tokenize_sets
+from hatlens.measure import check_names, load_configured, tokenize_sets
 from hatlens.progress import Report, silent
 from hatlens.sets import MAIN, StudySets, draw_sets
 from hatlens.study_cost import Estimate, study_cost
@@ -14,7 +14,7 @@ from hatlens.tokenizer_facts import TokenizerFacts, tokenizer_facts
 from probes.families import Family, family_of
 from probes.model_check import nats_per_token
 from probes.model_facts import attention_path, positions_depend_on_length, window
-from probes.models import LoadedModel, load_model
+from probes.models import LoadedModel
 from probes.parity import ParityReport, parity_gate
 from prompts.refusal import Refusal
 
@@ -72,16 +72,7 @@ def diagnose(config: StudyConfig, report: Report = silent) -> Diagnosis:
     Refuses only a model that cannot be loaded; whatever else is wrong is a problem.
     """
     check_names(config)
-    report("load the model", 0, 1)
-    loaded = load_model(
-        config.model,
-        revision=config.revision,
-        dtype=config.dtype,
-        device=config.device,
-        trust_remote_code=config.trust_remote_code,
-    )
-    report("load the model", 1, 1)
-    return diagnose_loaded(loaded, config, report)
+    return diagnose_loaded(load_configured(config, report), config, report)
 
 
 def diagnose_loaded(loaded: LoadedModel, config: StudyConfig, report: Report = silent) -> Diagnosis:

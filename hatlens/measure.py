@@ -73,11 +73,8 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     note_cost(folder, time.monotonic() - begun)
 
 
-def prepare(
-    config: StudyConfig, folder: RunFolder, study: StudySets, report: Report
-) -> tuple[LoadedModel, Tokens]:
-    """Load the model, align every prompt, open the folder, pass the parity gate."""
-    begun = time.monotonic()
+def load_configured(config: StudyConfig, report: Report) -> LoadedModel:
+    """The model of a study's settings."""
     report("load the model", 0, 1)
     loaded = load_model(
         config.model,
@@ -87,6 +84,15 @@ def prepare(
         trust_remote_code=config.trust_remote_code,
     )
     report("load the model", 1, 1)
+    return loaded
+
+
+def prepare(
+    config: StudyConfig, folder: RunFolder, study: StudySets, report: Report
+) -> tuple[LoadedModel, Tokens]:
+    """Load the model, align every prompt, open the folder, pass the parity gate."""
+    begun = time.monotonic()
+    loaded = load_configured(config, report)
     loading = time.monotonic() - begun
     tokens = tokenize_sets(config, study, loaded)
     folder.open(config.model_dump(mode="json"), free=FREE)
@@ -183,7 +189,7 @@ def peak_bytes() -> int:
 
 
 def note_cost(folder: RunFolder, seconds: float) -> None:
-    """Add this session's time to the manifest; peak memory is the largest of all sessions."""
+    """Add this process' time to the manifest; peak memory is the largest of all that took part."""
     before = folder.manifest().get("measured", {})
     peak = peak_bytes()
     folder.update_manifest(

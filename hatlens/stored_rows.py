@@ -144,6 +144,7 @@ def rows_dataset(folder: RunFolder, variant: str = TRAINED) -> xr.Dataset:
     """
     count = folder.manifest()["contexts"]["sets"][MAIN]
     first = folder.read_arrays(f"rows/{variant}/{MAIN}/0")
+    labels = row_labels(folder)
     axes = ("layer", "head", "part", "example")
     found = {}
     for key in ("score", "weight", "prefix_score", "prefix_weight"):
@@ -151,4 +152,15 @@ def rows_dataset(folder: RunFolder, variant: str = TRAINED) -> xr.Dataset:
             second = "place" if key.startswith("prefix") else "query"
             values = read_cells(folder, variant, MAIN, key)
             found[key] = (("context", second, *axes), values)
-    return xr.Dataset(found, coords={"context": range(count), "part": list(PARTS)})
+    queries, examples = first["score"].shape[0], first["score"].shape[-1]
+    coords: dict[str, Any] = {
+        "context": range(count),
+        "query": range(queries),
+        "layer": labels.layers,
+        "head": range(labels.heads),
+        "part": list(PARTS),
+        "example": range(1, examples + 1),
+    }
+    if "prefix_score" in found:
+        coords["place"] = range(1, examples + 1)
+    return xr.Dataset(found, coords=coords)

@@ -123,6 +123,9 @@ def test_stored_rows_have_named_axes(run: Path) -> None:
         "context": 8, "query": 3, "layer": 2, "head": 2, "part": 4, "example": 7, "place": 7,
     }  # fmt: skip
     assert set(rows) == {"score", "weight", "prefix_score", "prefix_weight"}
+    assert set(rows.coords) == set(rows.sizes)
+    assert rows["layer"].values.tolist() == [0, 1]
+    assert rows["example"].values.tolist() == [1, 2, 3, 4, 5, 6, 7]
     own = rows["prefix_score"].isel(place=3)
     assert np.isfinite(own.isel(example=slice(0, 3))).all()
     assert np.isnan(own.isel(example=slice(3, 7))).all()
