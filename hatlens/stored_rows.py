@@ -159,8 +159,8 @@ def rows_dataset(folder: RunFolder, variant: str = TRAINED) -> xr.Dataset:
         "layer": labels.layers,
         "head": range(labels.heads),
         "part": list(PARTS),
-        "example": range(1, examples + 1),
+        "example": range(examples),
     }
     if "prefix_score" in found:
-        coords["place"] = range(1, examples + 1)
+        coords["place"] = range(examples)
     return xr.Dataset(found, coords=coords)

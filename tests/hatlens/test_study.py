@@ -125,7 +125,7 @@ def test_stored_rows_have_named_axes(run: Path) -> None:
     assert set(rows) == {"score", "weight", "prefix_score", "prefix_weight"}
     assert set(rows.coords) == set(rows.sizes)
     assert rows["layer"].values.tolist() == [0, 1]
-    assert rows["example"].values.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert rows["example"].values.tolist() == [0, 1, 2, 3, 4, 5, 6]
     own = rows["prefix_score"].isel(place=3)
     assert np.isfinite(own.isel(example=slice(0, 3))).all()
     assert np.isnan(own.isel(example=slice(3, 7))).all()
