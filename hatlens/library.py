@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
-from analysis.bank import Hypothesis
 from hatlens.cells import TRAINED
 from hatlens.config import build_config
 from hatlens.hypotheses import Own
@@ -18,6 +17,7 @@ from hatlens.progress import progress, silent
 from hatlens.store import RunFolder
 from hatlens.stored_rows import rows_dataset
 from hatlens.study import analyse_run, result_of, run_studies, study_folders
+from prompts.refusal import Refusal
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def analyse(run: str | Path, *, hypotheses: Sequence[Own] = (), show_progress: b
 def read_run(run: str | Path) -> Run:
     """A finished study from its folder; one study of a preset is its own folder."""
     path = Path(run)
-    (folder,) = study_folders(path)
+    folder, *more = study_folders(path)
+    if more:
+        names = ", ".join(one.path.name for one in (folder, *more))
+        raise Refusal(f"needed one study, got a preset of several: {names}", where=str(path))
     return Run(path, result_of(path), folder.read_tables())
-
-
-__all__ = ["Hypothesis", "Run", "analyse", "probe", "read_run"]

@@ -317,6 +317,9 @@ def test_a_preset_is_several_studies_on_one_page(
     result = json.loads(capsys.readouterr().out, parse_constant=refused)
     assert [study["task"]["features"] for study in result["studies"]] == [1, 2]
     assert result["run"] == str(out)
+    with pytest.raises(hl.Refusal, match="preset of several: one, two"):
+        hl.read_run(out)
+    assert hl.read_run(out / "two").label == result["studies"][1]["verdict"]["label"]
     page = (out / "report.html").read_text()
     assert page.count("<h2") >= 2
     assert run_app(app, [*words, "--twins", "none"]) == 0  # free to change on stored rows
