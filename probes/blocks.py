@@ -52,7 +52,7 @@ class Block(NamedTuple):
     continuation: Continuation | None
 
 
-def _cached_blocks(
+def cached_blocks(
     prefix: Prefix, ask: Ask, starts: range, *, copies: bool = False
 ) -> Iterator[Block]:
     """`copies`: each query on a copy of the cache, even where one could be shared."""
@@ -78,7 +78,7 @@ def _prefix_then_blocks(model: Any, ask: Ask, size: int, *, copies: bool) -> Ite
     )
     of_prefix = None if ask.positions is None else forward.kept
     starts = range(0, len(ask.suffixes), size)
-    for block in _cached_blocks(prefix, ask, starts, copies=copies):
+    for block in cached_blocks(prefix, ask, starts, copies=copies):
         yield block._replace(of_prefix=of_prefix)
         of_prefix = None
 
@@ -130,7 +130,7 @@ def _packed_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
     first, prefix = _packed_block(model, ask, min(size, len(ask.suffixes)))
     yield first
     if prefix is not None:
-        yield from _cached_blocks(prefix, ask, range(size, len(ask.suffixes), size))
+        yield from cached_blocks(prefix, ask, range(size, len(ask.suffixes), size))
 
 
 def _whole_blocks(model: Any, ask: Ask, size: int) -> Iterator[Block]:
