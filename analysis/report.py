@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import jinja2
 import pandas as pd
-import plotly.graph_objects as go
 import xarray as xr
 from plotly.offline import get_plotlyjs
 
 from analysis import figures, glossary, packed_rows, report_facts, report_tables, share_map
 from analysis.number_text import is_missing
+from analysis.picture import Picture, picture, script_json
+from analysis.report_parts import parts_of
 
 Entry = Mapping[str, Any]
 
@@ -43,16 +44,6 @@ class Variant(NamedTuple):
     key: str
     name: str
     rows: pd.DataFrame
-
-
-class Picture(NamedTuple):
-    """A figure and what it shows in words, for those who do not see it."""
-
-    id: str
-    title: str
-    label: str
-    spec: str
-    width: int = 0
 
 
 def render(studies: Sequence[StudyView], *, title: str) -> str:
@@ -104,6 +95,7 @@ def study_page(view: StudyView, index: int) -> dict[str, Any]:
         "gate": report_facts.gate(result),
         "family_counts": report_facts.family_counts(result),
         "behaviour": _behaviour_pictures(anchor, view.tables),
+        "more": parts_of(anchor, result, view.tables),
         "prompts": list(view.prompts),
         "run": report_facts.run_facts(result),
         "result_json": json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False),
@@ -227,15 +219,6 @@ def _tables(
         for twin in result.get("twins") or ()
         if twin.get("row_test")
     ]
-    found["controls"] = [
-        report_tables.best_rows(
-            control["row_test"],
-            f"Control, {str(control.get('kind')).replace('_', ' ')}",
-            assessable=assessable,
-        )
-        for control in result.get("controls") or ()
-        if control.get("row_test")
-    ]
     found["highest"] = [
         report_tables.highest_rows(
             variant.rows,
@@ -278,15 +261,3 @@ def _behaviour_pictures(anchor: str, tables: Mapping[str, pd.DataFrame]) -> list
             label = f"{title}; the numbers are in the tables of this section"
             found.append(picture(f"{anchor}-{name}", title, label, make(frame)))
     return found
-
-
-def picture(id: str, title: str, label: str, figure: go.Figure, *, width: int = 0) -> Picture:
-    """A figure ready for the page; `width` is the least width in pixels at which it is readable."""
-    return Picture(id, title, label, script_json(figure.to_json()), width)
-
-
-def script_json(text: str) -> str:
-    """JSON that may stand inside a script element: no tag can end or open in it."""
-    for sign, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(sign, escape)
-    return text

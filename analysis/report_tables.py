@@ -55,14 +55,15 @@ def _p(value: Any, missing: str) -> str:
     return p_text(value, missing=missing)
 
 
-def _text(value: Any, missing: str) -> str:
+def as_text(value: Any, missing: str) -> str:
+    """A cell of text; an empty one is missing."""
     return missing if is_missing(value) or value == "" else str(value)
 
 
-WHO = Column("who", "Model", _text, numeric=False)
-HYPOTHESIS = Column("hypothesis", "Hypothesis", _text, numeric=False)
-WHERE = Column("where", "Row", _text, numeric=False)
-SAYS = Column("says", "Says", _text, numeric=False)
+WHO = Column("who", "Model", as_text, numeric=False)
+HYPOTHESIS = Column("hypothesis", "Hypothesis", as_text, numeric=False)
+WHERE = Column("where", "Row", as_text, numeric=False)
+SAYS = Column("says", "Says", as_text, numeric=False)
 EFFECTS = (
     Column(SHARE, "Unique share of variance", _effect),
     Column(EXPLAINED, "Unique / explained", _effect),
@@ -136,7 +137,7 @@ def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool
     return table(
         "Each family against all the others: the row on which it stands out most",
         (
-            Column("family", "Family", _text, numeric=False),
+            Column("family", "Family", as_text, numeric=False),
             WHO,
             WHERE,
             Column(EXPLAINED, "Unique / explained", _effect),
@@ -158,7 +159,7 @@ def behaviour(frame: pd.DataFrame) -> Table:
         "Held-out mean absolute error in printed units, and the model's minus each predictor's on "
         "the same contexts (below 0: the model is better)",
         (
-            Column("predictor", "Predictor", _text, numeric=False),
+            Column("predictor", "Predictor", as_text, numeric=False),
             Column("error", "Error", _interval),
             Column("difference", "Model minus predictor", _interval),
         ),

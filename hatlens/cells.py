@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hatlens.progress import Report
-from hatlens.sets import MAIN, PAIRS_A, PAIRS_B, PROBES
+from hatlens.sets import CONTROL_SETS, MAIN, PAIRS_A, PAIRS_B, PROBES
 from hatlens.store import RunFolder
 from probes.models import LoadedModel
 from probes.rows import KINDS, context_rows, pair_rows
@@ -57,17 +57,18 @@ def cell(
             "seconds": np.array([one.seconds["forward"] + two.seconds["forward"]]),
         }
     whole = set_name == MAIN
+    answered = whole or set_name in CONTROL_SETS
     rows = context_rows(
         model,
         tokens[set_name][index],
         prefix_rows=whole and variant == TRAINED,
-        answer_tokens=ANSWER_TOKENS if whole else 0,
+        answer_tokens=ANSWER_TOKENS if answered else 0,
     )
     arrays: dict[str, NDArray[Any]] = {
         "score": rows.query[..., SCORE, :],
         "seconds": np.array([rows.seconds["forward"], rows.seconds["answers"]]),
     }
-    if whole:
+    if answered:
         arrays["answers"] = np.array(rows.answers, dtype=np.str_)
     if rows.prefix is not None:
         arrays["weight"] = rows.query[..., WEIGHT, :]

@@ -18,6 +18,7 @@ from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
+from hatlens.controls import controls_result, controls_table, reliability, run_controls
 from hatlens.headline import headline
 from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
@@ -65,19 +66,25 @@ def conclude(
         row_names=labels.names(),
         preview=preview_reason(config, folder),
     )
+    controls = run_controls(config, folder, tested[0].arrays, hypotheses, with_bank(hypotheses))
     texts, _ = stored_rows.answers(folder, TRAINED)
-    for name, table in {
-        "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
-        "alone": pd.concat([tables.alone_table(labels, one) for one in tested]),
-        "families": pd.concat([tables.family_table(labels, one) for one in tested]),
-        "behaviour": tables.behaviour_table(tested[0].behaviour, main),
-        "agreement": tables.agreement_table(tested[0].behaviour),
-        "answers": tables.answers_table(tested[0].arrays, main, texts),
-    }.items():
-        folder.write_table(name, table.reset_index(drop=True))
+    folder.write_tables(
+        {
+            "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
+            "alone": pd.concat([tables.alone_table(labels, one) for one in tested]),
+            "families": pd.concat([tables.family_table(labels, one) for one in tested]),
+            "behaviour": tables.behaviour_table(tested[0].behaviour, main),
+            "agreement": tables.agreement_table(tested[0].behaviour),
+            "answers": tables.answers_table(tested[0].arrays, main, texts),
+            **({"controls": controls_table(labels, controls)} if controls else {}),
+        }
+    )
     seconds = time.monotonic() - begun
     result = study_result(folder, tested, labels, verdict, seconds)
     result["own_hypotheses"] = [one.name for one in hypotheses[len(config.hypotheses) :]]
+    if controls:
+        result["controls"] = plain(controls_result(labels, controls))
+        result["split_half_reliability"] = plain(reliability(controls))
     folder.write_text("results.json", json_text(result))
 
 
@@ -102,7 +109,7 @@ def test_variant(
     _, values = stored_rows.answers(folder, variant)
     arrays = main.arrays(values)
     facts = folder.manifest()["contexts"]
-    scores = stored_rows.main_scores(folder, variant)
+    scores = stored_rows.set_scores(folder, variant)
     test = row_test(
         scores,
         arrays,

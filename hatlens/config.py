@@ -51,7 +51,7 @@ def _several(value: object) -> object:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
-FREE = ("twins", "twins_in_full", "hypotheses", "flips")
+FREE = ("twins", "twins_in_full", "controls", "hypotheses", "flips")
 """Settings that may change on stored rows: a twin is added, the analysis is done again."""
 
 
@@ -92,6 +92,7 @@ class StudyConfig(BaseModel):
     hypotheses: Texts = ("ols",)
     twins: Texts = ("score-scale-matched", "shuffled")
     twins_in_full: Flag = False
+    controls: Flag = False
     pairs: Count = Field(32, ge=0, le=100_000)
     replicate: Flag = True
     flips: Count = Field(2000, ge=100, le=1_000_000)

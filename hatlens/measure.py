@@ -16,7 +16,7 @@ from hatlens.cells import ANSWER_TOKENS, TRAINED, Tokens, run_cells
 from hatlens.config import FREE, StudyConfig
 from hatlens.hypotheses import resolve
 from hatlens.progress import Report
-from hatlens.sets import MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
+from hatlens.sets import CONTROL_SETS, MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
 from hatlens.store import RunFolder
 from probes.model_facts import attention_layers
 from probes.models import LoadedModel, load_model
@@ -37,13 +37,15 @@ def cells(config: StudyConfig, study: StudySets) -> dict[str, list[str]]:
     """The cells of every variant, by name, in the order in which they are run.
 
     A twin is run on the main contexts, which are what it controls; in full only where asked.
+    Controls are run on the trained model.
     """
     every = [name for name in (MAIN, REPLICATE, PAIRS_A) if name in study.sets]
     of_twins = every if config.twins_in_full else [MAIN]
+    of_trained = every + [name for name in CONTROL_SETS if name in study.sets]
     return {
         variant: [
             f"rows/{variant}/{name}/{index}"
-            for name in (every if variant == TRAINED else of_twins)
+            for name in (of_trained if variant == TRAINED else of_twins)
             for index in range(len(study.sets[name].contexts))
         ]
         for variant in (TRAINED, *config.twins)

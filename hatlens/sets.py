@@ -10,12 +10,16 @@ from hatlens.config import StudyConfig
 from hatlens.store import RunFolder
 from prompts.contexts import ContextSet
 from prompts.contexts import draw_sets as draw_synthetic
+from prompts.controls import other_surface, permuted_order, permuted_y
 from prompts.design import Design
 from prompts.numerals import Codec, codec_named
 from prompts.tables import read_table, table_contexts
 
 MAIN, REPLICATE, PAIRS_A, PAIRS_B = "main", "replicate", "pairs-a", "pairs-b"
 PROBES = 10
+Y_PERMUTED, ORDER_PERMUTED, SURFACE = "y_permuted", "order_permuted", "surface"
+CONTROL_SETS = (Y_PERMUTED, ORDER_PERMUTED, SURFACE)
+"""Sets that `--controls` adds: the main contexts with one thing changed, run again."""
 
 
 class StudySets(NamedTuple):
@@ -31,6 +35,27 @@ class StudySets(NamedTuple):
 
 def draw_sets(config: StudyConfig) -> StudySets:
     """All contexts of a study, from its settings alone."""
+    drawn = draw_uncontrolled(config)
+    return drawn._replace(sets=drawn.sets | control_sets(config, drawn.sets[MAIN]))
+
+
+def control_sets(config: StudyConfig, main: ContextSet) -> dict[str, ContextSet]:
+    """The main contexts with one thing changed each; none without the setting `controls`.
+
+    They have a random stream of their own, so that asking for them changes no other context.
+    """
+    if not config.controls:
+        return {}
+    for_y, for_order = np.random.default_rng([config.seed, 3]).spawn(2)
+    return {
+        Y_PERMUTED: permuted_y(main, rng=for_y),
+        ORDER_PERMUTED: permuted_order(main, rng=for_order)[0],
+        SURFACE: other_surface(main),
+    }
+
+
+def draw_uncontrolled(config: StudyConfig) -> StudySets:
+    """The main contexts, their second run and the re-paired pairs."""
     rng = np.random.default_rng(config.seed)
     codec = codec_named(config.codec)
     if config.data is not None:
@@ -140,6 +165,7 @@ def store_sets(folder: RunFolder, study: StudySets) -> None:
         "feature_names": main.feature_names,
         "target_name": main.target_name,
         "sets": {name: len(drawn.contexts) for name, drawn in study.sets.items()},
+        "codecs": {name: drawn.codec.name for name, drawn in study.sets.items()},
     }
     folder.update_manifest(contexts=facts)
 

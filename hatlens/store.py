@@ -157,6 +157,14 @@ class RunFolder:
     def write_table(self, name: str, table: pd.DataFrame) -> None:
         write_whole(self.path / "tables" / f"{name}.parquet", lambda out: table.to_parquet(out))
 
+    def write_tables(self, tables: Mapping[str, pd.DataFrame]) -> None:
+        """Write the tables of a conclusion; those of an earlier one that are not among them go."""
+        for name, table in tables.items():
+            self.write_table(name, table.reset_index(drop=True))
+        for file in (self.path / "tables").glob("*.parquet"):
+            if file.stem not in tables:
+                file.unlink()
+
     def read_tables(self) -> dict[str, pd.DataFrame]:
         files = sorted((self.path / "tables").glob("*.parquet"))
         if not files:

@@ -85,9 +85,9 @@ def was_run(folder: RunFolder, variant: str, name: str) -> bool:
     return count > 0 and all(folder.has(f"rows/{variant}/{name}/{i}") for i in range(count))
 
 
-def main_scores(folder: RunFolder, variant: str) -> Scores:
-    """(context, query, row, example) of the main contexts."""
-    return as_rows(read_cells(folder, variant, MAIN, "score").astype(np.float32))
+def set_scores(folder: RunFolder, variant: str, name: str = MAIN) -> Scores:
+    """(context, query, row, example) of a set of contexts."""
+    return as_rows(read_cells(folder, variant, name, "score").astype(np.float32))
 
 
 def replicate_scores(folder: RunFolder, variant: str) -> Replicate | None:
@@ -114,10 +114,12 @@ def pair_scores(folder: RunFolder, variant: str) -> Pairs | None:
     return Pairs(rows[0], rows[1], a.arrays(unanswered), b.arrays(unanswered))
 
 
-def answers(folder: RunFolder, variant: str) -> tuple[NDArray[np.str_], Floats]:
-    """The answers of one model to the main contexts: their texts, and printed numbers or NaN."""
-    texts = read_cells(folder, variant, MAIN, "answers").astype(np.str_)
-    codec = codec_named(folder.manifest()["task"]["codec"])
+def answers(folder: RunFolder, variant: str, name: str = MAIN) -> tuple[NDArray[np.str_], Floats]:
+    """The answers of one model to a set of contexts: their texts, and printed numbers or NaN."""
+    texts = read_cells(folder, variant, name, "answers").astype(np.str_)
+    manifest = folder.manifest()
+    codecs = manifest["contexts"].get("codecs", {})
+    codec = codec_named(codecs.get(name, manifest["task"]["codec"]))
     numbers = [codec.parse_answer(text) for text in texts.ravel()]
     values = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
     return texts, values.reshape(texts.shape)

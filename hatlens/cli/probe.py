@@ -39,6 +39,7 @@ def probe(
     allow_dependent: s.Dependent = False,
     twins: s.Twins = None,
     twins_in_full: s.TwinsInFull = False,
+    controls: s.Controls = False,
     hypotheses: s.Hypotheses = None,
     pairs: s.Pairs = None,
     flips: s.Flips = None,

@@ -31,6 +31,9 @@ DateFormat = Annotated[str | None, Option(help="how dates in --data are written,
 Dependent = Annotated[bool, Option("--allow-dependent", help="dependent columns: minimum norm")]
 Twins = Annotated[list[str] | None, Option(help="kind of untrained twin, or none")]
 TwinsInFull = Annotated[bool, Option("--twins-in-full", help="also replicates and pairs on twins")]
+Controls = Annotated[
+    bool, Option("--controls", help="foreign S, y and order permuted, other codec, split halves")
+]
 Hypotheses = Annotated[list[str] | None, Option("--hypothesis", help="bank name or FILE.py:NAME")]
 Pairs = Annotated[int | None, Option(help="re-paired twin contexts, 0 for none")]
 Flips = Annotated[int | None, Option(help="sign flips of contexts")]

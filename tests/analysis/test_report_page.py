@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from analysis.report import render, script_json
+from analysis.picture import script_json
+from analysis.report import render
 from tests.analysis.page_reader import Page, without_plotly
 from tests.analysis.study_view_factory import FULL, SMALL, both, changed, study
 
