@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from analysis.bank import Hypothesis, predict
+from analysis.bank import KINDS, Hypothesis, predict
 from analysis.design import ContextArrays, Floats
+from analysis.diagnostics import inversion_verdict
 from analysis.held_out import Units, checked_targets, units_of
 from analysis.inference import Interval, mean_interval, ratio_interval
 
@@ -41,22 +43,32 @@ def agreement(
     hypotheses: Sequence[Hypothesis],
     *,
     blocks: Sequence[int] | None = None,
+    spread: Floats | float | None = None,
 ) -> tuple[Agreement, ...]:
     """Every hypothesis beside the model's answers, nearest first; intervals over units.
 
-    targets: (C, M), the queries' own y. Where no answer could be read all figures are NaN and the
+    targets: (C, M), the queries' own y. spread: the sd of the model's reading, (C, M) or one number
+    in codec units; then a hypothesis is compared with the nearest one on those queries alone where
+    the two differ by more than that. Where no answer could be read all figures are NaN and the
     order is that of `hypotheses`.
     """
     checked_targets(contexts, targets)
     units = units_of(contexts, blocks)
     readable = np.isfinite(contexts.answers)
     predictions = [predict(one, contexts) for one in hypotheses]
-    apart = [units.mean((contexts.answers - one) ** 2) for one in predictions]
+    aliases = same_as(predictions, hypotheses)
+    predictions = without_rounding(predictions, hypotheses, aliases)
+    misses = [(contexts.answers - one) ** 2 for one in predictions]
     variance = within_variance(contexts, units)
-    spds = [ratio_interval(one, variance) for one in apart]
+    spds = [ratio_interval(units.mean(one), variance) for one in misses]
     order = np.argsort([one.estimate for one in spds], kind="stable")
-    same = same_as([predictions[place] for place in order], [hypotheses[place] for place in order])
-    behind = behind_nearest([apart[place] - apart[order[0]] for place in order], variance, same)
+    same = [aliases[place] for place in order]
+    counted = [told(predictions[place], predictions[order[0]], spread) for place in order]
+    lead = [
+        units.mean(np.where(used, misses[place] - misses[order[0]], np.nan))
+        for place, used in zip(order, counted, strict=True)
+    ]
+    behind = behind_nearest(lead, variance, same)
     lines = []
     for rank, place in enumerate(order):
         missed = np.where(readable, np.abs(predictions[place] - targets), np.nan)
@@ -71,6 +83,22 @@ def agreement(
             )
         )
     return tuple(lines)
+
+
+def without_rounding(
+    predictions: Sequence[Floats], hypotheses: Sequence[Hypothesis], aliases: Sequence[str]
+) -> list[Floats]:
+    """The predictions, an alias with exactly those of its first name: so that it never leads."""
+    place = {one.name: at for at, one in reversed(list(enumerate(hypotheses)))}
+    pairs = zip(predictions, aliases, strict=True)
+    return [predictions[place[alias]] if alias else own for own, alias in pairs]
+
+
+def told(one: Floats, other: Floats, spread: Floats | float | None) -> NDArray[np.bool_]:
+    """Queries (C, M) on which two predictions differ by more than the spread; all without one."""
+    if spread is None:
+        return np.ones(one.shape, dtype=bool)
+    return np.asarray(np.abs(one - other) > spread)
 
 
 def behind_nearest(
@@ -120,3 +148,39 @@ def same_as(predictions: Sequence[Floats], hypotheses: Sequence[Hypothesis]) -> 
 def nearest_names(lines: Sequence[Agreement]) -> tuple[str, ...]:
     """The hypotheses that cannot be told from the nearest one, nearest first, aliases left out."""
     return tuple(one.hypothesis for one in lines if not one.separable and not one.same_as)
+
+
+def kin(hypothesis: Hypothesis, contexts: ContextArrays) -> tuple[str, str]:
+    """What one name may speak for: the family, and inside S^-1 whether it counts as S^-1 here.
+
+    pcr(1) or one ridge may invert nothing where least squares inverts all
+    (`analysis.diagnostics.inversion_verdict`): they are of one family and no kin.
+    """
+    if hypothesis.family != "inverse":
+        return hypothesis.family, ""
+    return hypothesis.family, inversion_verdict(hypothesis, contexts).says
+
+
+def simplest_first(names: Sequence[str], hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
+    """The names in the order of the bank's table, ols first; names of the user's own come last."""
+    kinds = list(KINDS)
+    given = [one.name for one in hypotheses]
+
+    def place(name: str) -> tuple[int, int]:
+        kind = name.partition("(")[0]
+        return (kinds.index(kind) if kind in kinds else len(kinds)), given.index(name)
+
+    return tuple(sorted(names, key=place))
+
+
+def class_of(
+    nearest: Sequence[str], hypotheses: Sequence[Hypothesis], contexts: ContextArrays
+) -> tuple[str, ...]:
+    """Names that cannot be told apart as one class, the simplest first; empty if they are no kin.
+
+    The first name speaks for the class (`simplest_first`); the others are to be said beside it.
+    """
+    by_name = {one.name: one for one in reversed(hypotheses)}
+    if len({kin(by_name[name], contexts) for name in nearest}) != 1:
+        return ()
+    return simplest_first(nearest, hypotheses)

@@ -4,7 +4,13 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from analysis.agreement import Agreement, agreement, nearest_names, within_variance
+from analysis.agreement import (
+    Agreement,
+    agreement,
+    class_of,
+    nearest_names,
+    within_variance,
+)
 from analysis.bank import BANK, Hypothesis
 from analysis.design import ContextArrays, Floats
 from analysis.held_out import MODEL, RIVALS, HeldOutErrors, held_out_errors, units_of
@@ -21,7 +27,10 @@ class Behaviour(NamedTuple):
     """The behaviour label of a model on one task, with the figures behind it.
 
     label: "nearest to NAME", "not separable among NAMES", "does not beat the mean" or
-        "not assessable: REASON"; sentence: the same in plain words with its figures.
+        "not assessable: REASON"; sentence: the same in plain words with its figures. NAME speaks
+        for all that these contexts cannot tell from it (`inseparable`) where they are kin; it is
+        then the first of them in the order of the bank's table, ols first
+        (`analysis.agreement.class_of`). Where they are no kin, no name can speak for them.
     assessable: False where the label is "not assessable"; the figures are then description.
     passes_gate: whether the answers beat the mean, which a verdict on attention needs.
     beats_mean, beats_nearest: None where not assessable.
@@ -29,6 +38,7 @@ class Behaviour(NamedTuple):
     parse_rate: share of the answers that could be read, NaN where nothing was asked.
     nearest: hypotheses that cannot be told from the nearest one, nearest first.
     unit: what is resampled; `errors.units` of them have a readable answer.
+    inseparable: the others of the class of NAME, empty without one.
     """
 
     label: str
@@ -43,6 +53,7 @@ class Behaviour(NamedTuple):
     agreement: tuple[Agreement, ...]
     nearest: tuple[str, ...]
     unit: str
+    inseparable: tuple[str, ...] = ()
 
 
 def behaviour(
@@ -53,24 +64,29 @@ def behaviour(
     blocks: Sequence[int] | None = None,
     unit: str = "context",
     printed_size: float = 1.0,
+    spread: Floats | float | None = None,
 ) -> Behaviour:
     """Compare the model's answers with simple predictors and with every hypothesis.
 
     targets: (C, M), the queries' own y in codec coordinates. blocks: the resampled unit of each
     context where contexts are not independent, `unit` its name. printed_size: what one codec
     unit of y is in printed numbers; the sentence speaks in those, all arrays in codec units.
+    spread: sd of the reading, which leaves out queries that cannot tell (`agreement`).
     The gate and every paired comparison are of absolute errors, with skewness-corrected t
     intervals over units (`analysis.inference.around`).
     """
     errors = held_out_errors(contexts, targets, blocks=blocks)
-    lines = agreement(contexts, targets, tuple(hypotheses), blocks=blocks)
+    many = tuple(hypotheses)
+    lines = agreement(contexts, targets, many, blocks=blocks, spread=spread)
     reason = why_not_assessable(contexts, errors, unit)
     standing = {name: stands(errors.absolute_difference[name]) for name in RIVALS}
     beats_mean = standing["mean"] == "better" and not reason
     nearest = nearest_names(lines) if errors.readable else ()
+    named_class = class_of(nearest, many, contexts)
+    alike = resemblance(lines, nearest, named_class) if nearest else ""
     return Behaviour(
-        label=label_of(reason, beats_mean, nearest),
-        sentence=sentence_of(reason, errors, standing, lines, nearest, printed_size, unit),
+        label=label_of(reason, beats_mean, named_class[:1] or nearest),
+        sentence=sentence_of(reason, errors, standing, alike, printed_size, unit),
         assessable=not reason,
         passes_gate=beats_mean,
         beats_mean=None if reason else beats_mean,
@@ -81,6 +97,7 @@ def behaviour(
         agreement=lines,
         nearest=nearest,
         unit=unit,
+        inseparable=named_class[1:],
     )
 
 
@@ -134,12 +151,11 @@ def sentence_of(
     reason: str,
     errors: HeldOutErrors,
     standing: dict[str, Standing],
-    lines: tuple[Agreement, ...],
-    nearest: tuple[str, ...],
+    alike: str,
     printed_size: float,
     unit: str,
 ) -> str:
-    """The label in plain words, with the figures that led to it."""
+    """The label in plain words, with the figures that led to it; alike: the last sentence."""
     if reason:
         return f"The answers are not assessable: {reason}."
     model, mean, near = (
@@ -157,18 +173,25 @@ def sentence_of(
         f"The answers beat the mean: {where} they are off by {model} on average, the mean of the "
         f"examples by {mean}; they are {beside}."
     )
-    return f"{text} {resemblance(lines, nearest)}" if nearest else text
+    return f"{text} {alike}".rstrip()
 
 
-def resemblance(lines: tuple[Agreement, ...], nearest: tuple[str, ...]) -> str:
+def resemblance(
+    lines: tuple[Agreement, ...], nearest: tuple[str, ...], named_class: tuple[str, ...]
+) -> str:
     """Which hypotheses the answers are nearest to, and how near."""
-    spd = lines[0].spd
+    said = named_class[0] if named_class else lines[0].hypothesis
+    spd = next(one.spd for one in lines if one.hypothesis == said)
     away = (
         f"a squared distance of {spd.estimate:.2g} of the variance of y "
         f"(95 % interval {spd.low:.2g} to {spd.high:.2g})"
     )
-    if len(nearest) == 1:
-        return f"Of {len(lines)} hypotheses they are nearest to {nearest[0]}, at {away}."
+    if named_class:
+        others = f"; not separable from it on this design: {named(named_class[1:])}"
+        return (
+            f"Of {len(lines)} hypotheses they are nearest to {said}, at {away}"
+            f"{others if named_class[1:] else ''}."
+        )
     return (
         f"Of {len(lines)} hypotheses the nearest cannot be told apart: {named(nearest)}; "
         f"the first is at {away}."

@@ -61,8 +61,15 @@ LABELS = (
 )
 
 BEHAVIOUR = (
-    Word("nearest to NAME", "The answers lie nearest to those of this predictor."),
-    Word("not separable among NAMES", "The intervals do not tell these predictors apart."),
+    Word(
+        "nearest to NAME",
+        "The answers lie nearest to those of this predictor, the simplest of its kin that the "
+        "intervals do not tell apart; the sentence lists the others.",
+    ),
+    Word(
+        "not separable among NAMES",
+        "The intervals do not tell these predictors apart, and no name can speak for all of them.",
+    ),
     Word(
         "does not beat the mean",
         "The held-out error is not below that of always answering the mean of the examples. Then "

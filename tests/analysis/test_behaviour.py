@@ -104,14 +104,6 @@ def test_answers_of_a_hypothesis_are_nearest_to_it(truth: str) -> None:
     assert seen.passes_gate
 
 
-def test_hypotheses_that_noise_hides_are_not_separable() -> None:
-    contexts, targets = drawn(40, 4)
-    few = [hypothesis_named(name) for name in ("ols", "ridge(0.0001)", "kernel(1)")]
-    seen = behaviour(answering(contexts, "ols", 5, spread=0.1), targets, few)
-    assert seen.label.startswith("not separable among ")
-    assert set(seen.nearest) == {"ols", "ridge(0.0001)"}
-
-
 def test_one_prediction_under_two_names_is_named_once() -> None:
     contexts, targets = drawn(40, 6)
     few = [BANK["ols"], BANK["min_norm"], BANK["uniform"]]
