@@ -1,7 +1,7 @@
 """What a person runs first on a new model: is it captured right, and what would a study cost?"""
 
-import math
 from dataclasses import asdict
+from functools import partial
 from typing import Any, NamedTuple
 
 from hatlens.cells import ANSWER_TOKENS, Tokens
@@ -12,15 +12,15 @@ from hatlens.sets import MAIN, StudySets, draw_sets
 from hatlens.study_cost import Estimate, study_cost
 from hatlens.tokenizer_facts import TokenizerFacts, tokenizer_facts
 from probes.families import Family, family_of
-from probes.model_check import nats_per_token
 from probes.model_facts import attention_path, positions_depend_on_length, window
 from probes.models import LoadedModel
 from probes.parity import ParityReport, parity_gate
+from probes.parity_checks import refuse_foreign_ids
+from probes.tokenizer_gate import tokenizer_gate
 from prompts.refusal import Refusal
 
 # A model that cannot run its prompts fails in ways of its own.
 FAILURES = (ValueError, RuntimeError, IndexError, TypeError, AttributeError)
-CLEARLY_BETTER_NATS = 0.5
 
 
 class Problem(NamedTuple):
@@ -81,13 +81,15 @@ def diagnose_loaded(loaded: LoadedModel, config: StudyConfig, report: Report = s
     family = family_of(loaded.model.config)
     path = attempt(problems, attention_path, loaded.model) or "refused"
     facts = attempt(problems, tokenizer_facts, loaded.tokenizer, config)
-    problems += precision(config) + surprise(loaded)
+    problems += precision(config)
     parity = estimate = None
     if path != "refused":
         study = draw_sets(config)
         tokens = attempt(problems, study_tokens, config, study, loaded)
         if tokens is not None:
             problems += limits(loaded, tokens)
+            fits = attempt(problems, partial(tokenizer_gate, bos=tokens[MAIN][0].bos), loaded)
+            problems += [Problem(note) for note in fits.notes] if fits else []
             report("parity gate", 0, 1)
             parity = attempt(problems, parity_gate, loaded, tokens[MAIN][0])
             report("parity gate", 1, 1)
@@ -106,8 +108,12 @@ def attempt(problems: list[Problem], step: Any, *given: Any) -> Any:
         problems.append(Problem(str(refusal), unsafe=True))
     except FAILURES as error:
         words = " ".join(str(error).split())[:200]
-        problems.append(Problem(f"{step.__name__}: {type(error).__name__}: {words}", unsafe=True))
+        problems.append(Problem(f"{_named(step)}: {type(error).__name__}: {words}", unsafe=True))
     return None
+
+
+def _named(step: Any) -> str:
+    return str(step.func.__name__ if isinstance(step, partial) else step.__name__)
 
 
 def study_tokens(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:
@@ -118,13 +124,7 @@ def study_tokens(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> 
     main = study._replace(sets={MAIN: study.sets[MAIN]})
     tokens = tokenize_sets(config, main, loaded)
     largest = max(max(one.prefix.max(), one.suffixes.max()) for one in tokens[MAIN])
-    embeddings: Any = loaded.model.get_input_embeddings()
-    rows = len(embeddings.weight)
-    if largest >= rows:
-        raise Refusal(
-            f"needed token ids below {rows}, the model's embeddings, came {largest}: "
-            "the tokenizer is another model's"
-        )
+    refuse_foreign_ids(loaded.model, int(largest))
     return tokens
 
 
@@ -132,25 +132,6 @@ def precision(config: StudyConfig) -> list[Problem]:
     if config.dtype == "float32":
         return []
     return [Problem(f"{config.dtype} gives previews; a verdict needs float32", unsafe=True)]
-
-
-def surprise(loaded: LoadedModel) -> list[Problem]:
-    """Whether plain English says that the tokenizer, or its BOS token, is not the model's own."""
-    bos = loaded.tokenizer.bos_token_id
-    try:
-        nats = nats_per_token(loaded)
-        begun = nats if bos is None else nats_per_token(loaded, lead=bos)
-    except FAILURES:  # The gate says what fails.
-        return []
-    chance = math.log(loaded.model.config.get_text_config().vocab_size)
-    said = f"plain English surprises it by {nats:.1f} nats a token"
-    if nats > chance:
-        blame = "it is untrained, or the tokenizer is another model's"
-        return [Problem(f"{said}, guessing by {chance:.1f}: {blame}")]
-    if begun < nats - CLEARLY_BETTER_NATS:
-        way = "and its tokenizer puts none: use --bos always"
-        return [Problem(f"{said}, by {begun:.1f} behind its BOS token, {way}")]
-    return []
 
 
 def limits(loaded: LoadedModel, tokens: Tokens) -> list[Problem]:

@@ -24,6 +24,7 @@ from probes.overhead import capture_overhead
 from probes.parity import parity_gate
 from probes.rows import context_rows
 from probes.threads import fastest_threads
+from probes.tokenizer_gate import tokenizer_gate
 from probes.twins import TWINS, make_twin
 from prompts.layouts import layout_named, render
 from prompts.refusal import Refusal, unknown_name
@@ -100,11 +101,13 @@ def prepare(
     folder.open(config.model_dump(mode="json"), free=FREE)
     store_sets(folder, study)
     report("parity gate", 0, 1)
+    tokenizer = tokenizer_gate(loaded, bos=tokens[MAIN][0].bos)
     parity = parity_gate(loaded, tokens[MAIN][0])
     report("parity gate", 1, 1)
     folder.update_manifest(
         model=model_facts(loaded),
         parity=asdict(parity),
+        tokenizer=asdict(tokenizer),
         versions=versions(),
         prompts=first_prompts(config, study),
         **({} if "load_seconds" in folder.manifest() else {"load_seconds": loading}),

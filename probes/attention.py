@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -59,6 +60,21 @@ def plain_output(call: LayerCall) -> Tensor:
         **call.options,
     )
     return output
+
+
+def kernel_name(call: LayerCall) -> str:
+    """What computes this layer's output: torch's choice of fused kernel, or blocks of rows."""
+    if call.rule.softcap is not None or call.rule.sinks is not None:
+        return "ROWS"
+    choice: Any = getattr(torch, "_fused_sdp_choice", None)
+    if choice is None:  # torch keeps it to itself.
+        return "SDPA"
+    mask = call.rule.mask if call.query.shape[2] > 1 else None
+    heads = call.query.shape[1] // call.key.shape[1]
+    key, value = (x.repeat_interleave(heads, 1) for x in (call.key, call.value))
+    causal = call.rule.causal
+    chosen = choice(call.query, key, value, mask, 0.0, causal, scale=call.rule.scaling)
+    return SDPBackend(chosen).name
 
 
 @dataclass

@@ -63,7 +63,8 @@ def lines(found: "Diagnosis") -> "Iterator[str]":
             f"parity gate: passed on {gate.tokens} tokens, {gate.layers_captured} layers, "
             f"{gate.heads} heads over {gate.kv_heads}; weights differ by at most "
             f"{gate.max_weight_difference:.1g}, logits {gate.max_logit_difference:.1g}, "
-            f"shared prefixes ({gate.sharing}) {gate.max_shared_difference:.1g}"
+            f"shared prefixes ({gate.sharing}) {gate.max_shared_difference:.1g}, "
+            f"answers {gate.max_continued_difference:.1g}; kernel {', '.join(gate.kernels)}"
         )
     if found.tokenizer:
         yield from tokenizer_lines(found.tokenizer)

@@ -11,6 +11,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from probes import attention, forward, scores
 from probes.attention import NAME, LayerCall, Recorder
+from probes.capture import capture
+from probes.continuation import CachedContinuation
 from probes.parity import parity_gate
 from probes.scores import KeyValues, ScoreRule
 from prompts.refusal import Refusal
@@ -31,6 +33,7 @@ def test_every_family_passes(name: str, built: str) -> None:
     assert report.max_weight_difference < 1e-5
     assert report.max_shared_difference < 1e-5
     assert report.max_logit_difference < 1e-4
+    assert report.max_continued_difference < 1e-3
     assert report.layers_captured == (1 if name == "qwen3-next" else 2)
     assert report.tokens == 29
     assert report.path == ("eager" if name == "gpt-neo" else "fast")
@@ -42,6 +45,25 @@ def test_every_family_passes(name: str, built: str) -> None:
 def test_other_precisions_pass_at_their_own_tolerance(name: str, dtype: torch.dtype) -> None:
     report = parity_gate(loaded(tiny_model(name).to(dtype)), TOKENIZED)
     assert report.dtype == str(dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"), [("llama", "FLASH_ATTENTION"), ("gemma2", "ROWS"), ("gpt-neo", "maps")]
+)
+def test_the_kernel_is_reported(name: str, kernel: str) -> None:
+    """On a CPU torch runs its flash kernel; no fused one knows a softcap."""
+    assert parity_gate(loaded(tiny_model(name)), TOKENIZED).kernels == (kernel,)
+
+
+def test_softmax_is_in_float32() -> None:
+    """Rows of a model in half precision: neither scores nor weights are rounded to its type."""
+    for dtype in (torch.float16, torch.bfloat16):
+        model = tiny_model("llama").to(dtype)
+        rows = capture(model, torch.as_tensor(TOKENIZED.prefix)[None], torch.tensor([23]))
+        assert rows.scores.dtype == rows.weights.dtype == torch.float32
+        torch.testing.assert_close(rows.weights, rows.scores.softmax(-1), atol=1e-7, rtol=1e-6)
+        torch.testing.assert_close(rows.weights.sum(-1), torch.ones(1, 2, 4, 1), atol=1e-6, rtol=0)
+        assert not torch.equal(rows.weights, rows.weights.to(dtype).float())
 
 
 def gate(name: str) -> None:
@@ -132,7 +154,7 @@ def test_an_output_that_is_not_the_layer_s(monkeypatch: pytest.MonkeyPatch) -> N
         return output * (0.9 if module.layer_idx == 1 else 1.0), None
 
     monkeypatch.setitem(AttentionInterface._global_mapping, NAME, shrunk)
-    with pytest.raises(Refusal, match="needed logits with capture equal to eager ones"):
+    with pytest.raises(Refusal, match="needed logits of capture equal to eager ones"):
         gate("llama")
 
 
@@ -163,3 +185,45 @@ def test_weights_that_are_not_numbers() -> None:
     model.model.layers[1].self_attn.q_proj.weight.data[0, 0] = torch.nan
     with pytest.raises(Refusal, match="layer 1, head 0: needed captured weights"):
         parity_gate(loaded(model), TOKENIZED)
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen3-next"])
+def test_answers_read_on_at_a_wrong_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first forward on the shared prefix is right; a token behind it is placed one too far."""
+
+    def one_too_far(self: CachedContinuation, tokens: Tensor) -> Tensor:
+        def shift(_: Any, given: Any, named: Any) -> Any:
+            places = torch.full((len(tokens), 1), self.length + 1)
+            return given, {**named, "position_ids": places}
+
+        handle = self.model.register_forward_pre_hook(shift, with_kwargs=True)
+        try:
+            return right(self, tokens)
+        finally:
+            handle.remove()
+
+    right = CachedContinuation.next_logits
+    monkeypatch.setattr(CachedContinuation, "next_logits", one_too_far)
+    with pytest.raises(Refusal, match=r"needed logits of answers read on .*whole prompts' ones"):
+        gate(name)
+
+
+def test_a_cache_that_loses_its_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Suffixes see the prefix, and what is read on behind them does not."""
+
+    def forgetful(self: CachedContinuation, tokens: Tensor) -> Tensor:
+        for layer in self.cache.layers:
+            layer.prefix_value = torch.zeros_like(layer.prefix_value)
+        return right(self, tokens)
+
+    right = CachedContinuation.next_logits
+    monkeypatch.setattr(CachedContinuation, "next_logits", forgetful)
+    with pytest.raises(Refusal, match=r"answers read on \(packed\) equal"):
+        gate("llama")
+
+
+def test_ids_without_an_embedding() -> None:
+    context = hand_made_context()
+    context.suffixes[1, 2] = 64
+    with pytest.raises(Refusal, match=r"below 64, .* came 64: the tokenizer is another model's"):
+        parity_gate(loaded(tiny_model("llama")), context)
