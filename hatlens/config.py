@@ -1,11 +1,11 @@
 """The settings of one study: the same fields as flags, as YAML keys and as keyword arguments."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from hatlens.model_settings import brought_settings
 from prompts.refusal import Refusal, unknown_name
 
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -100,45 +100,20 @@ class StudyConfig(BaseModel):
 
 
 def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:
-    """A checked configuration; every problem is said as one sentence with its key."""
+    """A checked configuration; every problem is said as one sentence with its key.
+
+    A built-in model brings the settings of its own prompts; those that are given win.
+    """
     for key in values:
         if key not in StudyConfig.model_fields:
             raise Refusal(
                 unknown_name("setting", str(key), StudyConfig.model_fields).sentence, where=where
             )
     try:
-        return StudyConfig(**values)
+        return StudyConfig(**{**brought_settings(values), **values})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         came = "" if "got" in message else f", got {first['input']!r}"
         raise Refusal(f"setting {key!r}: {message}{came}", where=where) from None
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The settings in a YAML file, all scalars as text: their meaning is the schema's.
-
-    So ``labels: [No, Yes]`` and ``revision: 0123456`` stay text and ``lr: 1e-3`` is a number.
-    A key that stands twice is refused with its line.
-    """
-    import yaml
-
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Refusal(f"needed a study file, got {error.strerror}", where=str(path)) from None
-    try:
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
-    except yaml.YAMLError as error:
-        raise Refusal("is not YAML: " + " ".join(str(error).split()), where=str(path)) from None
-    if not isinstance(node, yaml.MappingNode):
-        raise Refusal("needed settings as 'key: value' lines, got something else", where=str(path))
-    seen: set[str] = set()
-    for key, _ in node.value:
-        if key.value in seen:
-            line = key.start_mark.line + 1
-            raise Refusal(f"the key {key.value!r} stands twice", where=f"{path} line {line}")
-        seen.add(key.value)
-    values: dict[str, Any] = yaml.load(text, Loader=yaml.BaseLoader)
-    return values

@@ -1,12 +1,15 @@
 """The flags that several commands share, and how they become settings."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from hatlens.config import StudyConfig, read_config
+from hatlens.config import StudyConfig
+from hatlens.model_settings import brought_sentence
+from prompts.yaml_file import read_yaml
 
 Option = typer.Option
 
@@ -49,13 +52,17 @@ AsJson = Annotated[bool, Option("--json", help="print the result as JSON")]
 def given(flags: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a study file and of the flags that were given; a flag wins.
 
-    `flags` are a command's arguments by name; those that are no setting are left out.
+    `flags` are a command's arguments by name; those that are no setting are left out. What a
+    built-in model brings beside them is said in a line on standard error.
     """
     config = flags.get("config")
-    stored = read_config(config) if config else {}
+    stored = read_yaml(config) if config else {}
     named = {
         key: value
         for key, value in flags.items()
         if key in StudyConfig.model_fields and value is not None and value is not False
     }
-    return {**stored, **named}
+    every = {**stored, **named}
+    if brought := brought_sentence(every):
+        print(brought, file=sys.stderr)
+    return every

@@ -1,0 +1,1 @@
+"""Classification tasks: templates and label words, examples from files, demonstrations, tokens."""
