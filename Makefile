@@ -4,7 +4,7 @@ BIN := .venv/bin
 # One worker a core, one thread each: torch with more threads than free cores is many times slower.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
-.PHONY: install probe preview test test-fast check format clean
+.PHONY: install probe preview test test-fast check bench format clean
 
 install: .venv/installed
 
@@ -35,6 +35,11 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+bench: install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/hatlens models pull smollm2-135m
+	$(BIN)/python benchmarks/capture.py --json
 
 format: install
 	$(BIN)/ruff format .
