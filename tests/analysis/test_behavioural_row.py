@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from analysis.bank import BANK, Hypothesis, hypothesis_named, predict, rows
+from analysis.bank import BANK, Hypothesis, predict, rows
 from analysis.behavioural_row import behavioural_row
 from analysis.design import ContextArrays, Floats
 from analysis.held_out import units_of
@@ -208,10 +208,24 @@ def test_answers_that_no_example_changes_are_not_assessable() -> None:
 
 def test_the_mean_is_nearest_and_has_no_slope() -> None:
     """1/N everywhere: nothing varies within a context, and rounding is not taken for it."""
-    found = behavioural_row(runs_of(BANK["uniform"], simulated()), simulated(), FEW)
+    contexts = simulate_contexts(SimulatedDesign(contexts=12), rng=np.random.default_rng(0))
+    found = behavioural_row(runs_of(BANK["uniform"], contexts), contexts, FEW)
     assert found.label == "nearest to uniform"
     assert found.lines[0].equals == "undefined"
     assert "its row does not vary within a context" in found.sentence
+
+
+def test_sizes_that_differ_keep_a_row_from_being_equal() -> None:
+    """1.2 and .8 times least squares: slope 1 on average, relative difference .4 / sqrt(1.04)."""
+    contexts = simulated()
+    made = runs_of(BANK["ols"], contexts)
+    made.values[0] *= 1.2
+    made.values[1] *= 0.8
+    found = behavioural_row(made, contexts, FEW)
+    assert_allclose(found.linearity.estimate, 0.4 / math.sqrt(1.04))
+    assert found.lines[0].equals == "equals"
+    assert found.label == "nearest to ols"
+    assert "the rows of the two sizes do not agree surely enough" in found.sentence
 
 
 def test_unmeasured_cells_are_left_out_and_counted() -> None:
@@ -228,12 +242,9 @@ def test_unmeasured_cells_are_left_out_and_counted() -> None:
 
 def test_blocks_are_the_unit() -> None:
     contexts = simulated(20)
-    made = runs_of(BANK["ols"], contexts, noise=0.01)
-    found = behavioural_row(
-        made, contexts, FEW, blocks=np.repeat(range(10), 2).tolist(), unit="block of rows"
-    )
-    assert found.units == 10
-    assert "over 10 blocks of rows" in found.sentence
+    made, blocks = runs_of(BANK["ols"], contexts, noise=0.01), np.repeat(range(10), 2).tolist()
+    found = behavioural_row(made, contexts, FEW, blocks=blocks, unit="block of rows")
+    assert (found.units, "over 10 blocks of rows" in found.sentence) == (10, True)
 
 
 def test_equality_is_decided_by_whole_intervals() -> None:
@@ -280,8 +291,10 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_a_row_between_its_bounds_says_how_many_contexts_would_decide() -> None:
-    contexts = simulated(12)
-    made = runs_of(hypothesis_named("ridge(0.003)"), contexts, noise=0.4, seed=2)
-    found = behavioural_row(made, contexts, [BANK["ols"], BANK["uniform"]])
-    assert found.lines[0].equals in ("not separable", "does not equal")
-    assert "It is not said to equal ols" in found.sentence
+    contexts = simulated(8)
+    made = runs_of(lambda given: 0.83 * predict(BANK["ols"], given), contexts, noise=0.25)
+    made.values[1] = made.values[0]
+    found = behavioural_row(made, contexts, [BANK["ols"]])
+    assert found.lines[0].equals == "not separable"
+    assert "It is not said to equal ols: the intervals of slope or share reach" in found.sentence
+    assert "contexts would decide it" in found.sentence
