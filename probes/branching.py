@@ -16,10 +16,11 @@ from probes.model_facts import (
     forget_lengths,
     input_device,
 )
-from probes.shared_cache import CachedRecorder, SharedLayer
+from probes.shared_cache import CachedRecorder, GroupedLayer, SharedLayer
 
 _LOGITS_AT_ONCE = 1 << 25
 _TOKENS_AT_ONCE = 1 << 12
+_COPIED_TOKENS_AT_ONCE = 1 << 15
 
 
 def branched(continuation: Continuation, rows: Tensor, tokens: Tensor) -> tuple[Any, Tensor]:
@@ -37,11 +38,20 @@ def branched(continuation: Continuation, rows: Tensor, tokens: Tensor) -> tuple[
 
 def branches_at_once(continuation: Continuation, tokens: int, words: int) -> int:
     """How many branches of so many tokens fit one forward without much memory."""
-    length = tokens
+    run = asked = tokens
+    copied = 0
     if isinstance(continuation, WholeContinuation):
-        length = continuation.ids.shape[1] + tokens
-    asked = tokens if _few_logits(continuation.model) else length
-    return max(1, min(_LOGITS_AT_ONCE // (asked * words), _TOKENS_AT_ONCE // length))
+        run += continuation.ids.shape[1]
+        asked = tokens if _few_logits(continuation.model) else run
+    elif isinstance(continuation, CachedContinuation):
+        shared = isinstance(continuation.cache.layers[0], SharedLayer)
+        copied = tokens if shared else continuation.length
+    limits = (
+        _LOGITS_AT_ONCE // (asked * words),
+        _TOKENS_AT_ONCE // run,
+        _COPIED_TOKENS_AT_ONCE // max(1, copied),
+    )
+    return max(1, min(limits))
 
 
 def _few_logits(model: Any) -> bool:
@@ -92,6 +102,8 @@ def _chosen_layer(layer: Any, rows: Tensor) -> Any:
         layer.reorder_cache(rows)
         return layer
     layer = copy.copy(layer)
+    if isinstance(layer, GroupedLayer):
+        layer.group = layer.group[rows.to(layer.group.device)]
     if layer.keys is not None:
         rows = rows.to(layer.keys.device)
         layer.keys, layer.values = layer.keys[rows], layer.values[rows]

@@ -104,7 +104,11 @@ def _children(
             if math.isnan(share[0]):
                 found[node.answer].unexplored += node.mass
                 continue
-            for i in np.flatnonzero(share):
+            chosen = np.bincount(moves.ending, share[moves.ends], len(moves.endings))
+            for ending in np.flatnonzero(chosen):
+                number = grammar.number(node.text + moves.endings[ending])
+                found[node.answer].add(number, node.mass * chosen[ending])
+            for i in moves.open[share[moves.open] > 0]:
                 text, to = node.text + moves.heads[i], moves.states[i]
                 child = Node(node.answer, text, to, node.mass * share[i], node.free * chance[i])
                 yield from _opened(row, int(moves.tokens[i]), child, grammar, found)

@@ -82,8 +82,8 @@ def _reading(found: Found, grammar: NumberGrammar, likeliest: Any) -> Reading:
     return Reading(
         values=np.array(values, np.float64),
         probabilities=np.array([found.masses[value] for value in values], np.float64),
-        unexplored=found.unexplored,
-        outside=found.outside,
+        unexplored=float(found.unexplored),
+        outside=float(found.outside),
         likeliest=tuple((_text(grammar, token), chance) for token, chance in likeliest),
     )
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,11 +35,35 @@ END = State("end")
 
 
 class Moves(NamedTuple):
-    """The tokens that may come next, ascending; what each adds to the numeral; where it leads."""
+    """The tokens that may come next, ascending; what each adds to the numeral; where it leads.
+
+    `open`: the places of those that leave the number unknown. The others, at `ends`, add one of
+    `endings`: that at `ending` (one a place of `ends`), and the number is known.
+    """
 
     tokens: Integers
     heads: tuple[str, ...]
     states: tuple[State, ...]
+    open: Integers
+    ends: Integers
+    endings: tuple[str, ...]
+    ending: Integers
+
+
+def _sorted_moves(found: Sequence[tuple[int, str, State]]) -> Moves:
+    found = sorted(found)
+    over = np.array([state == END for _, _, state in found], np.bool_)
+    endings = tuple(dict.fromkeys(head for _, head, state in found if state == END))
+    place = {head: i for i, head in enumerate(endings)}
+    return Moves(
+        np.array([token for token, _, _ in found], np.int64),
+        tuple(head for _, head, _ in found),
+        tuple(state for _, _, state in found),
+        np.flatnonzero(~over),
+        np.flatnonzero(over),
+        endings,
+        np.array([place[head] for _, head, state in found if state == END], np.int64),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +79,9 @@ class NumberGrammar:
     codec: Codec
     after: str
     blank: bool
-    texts: Sequence[str]
     start: State
-    moves: Mapping[State, Moves]
+    texts: Sequence[str] = field(repr=False)
+    moves: Mapping[State, Moves] = field(repr=False)
 
     @property
     def highest_token(self) -> int:
@@ -134,7 +158,7 @@ def grammar_of_texts(
     moves = _live(moves)
     if start not in moves:
         raise Refusal(f"the tokens of this tokenizer can spell no number of codec {codec.name!r}")
-    return NumberGrammar(codec, after, blank, words.texts, start, moves)
+    return NumberGrammar(codec, after, blank, start, words.texts, moves)
 
 
 def _check_terminator(after: str) -> None:
@@ -174,9 +198,7 @@ def _moves(codec: Codec, state: State, known: Mapping[_Spelling, list[int]]) -> 
         reached = _reached(codec, state, spelling)
         if reached is not None:
             found += [(token, spelling.head, reached) for token in tokens]
-    found.sort(key=lambda move: move[0])
-    ids = np.array([token for token, _, _ in found], np.int64)
-    return Moves(ids, tuple(head for _, head, _ in found), tuple(to for _, _, to in found))
+    return _sorted_moves(found)
 
 
 def _reached(codec: Codec, state: State, spelling: _Spelling) -> State | None:
@@ -241,12 +263,8 @@ def _live(moves: Mapping[State, Moves]) -> dict[State, Moves]:
 
 
 def _kept(moves: Moves, alive: set[State]) -> Moves:
-    kept = [i for i, state in enumerate(moves.states) if state in alive]
-    return Moves(
-        moves.tokens[kept],
-        tuple(moves.heads[i] for i in kept),
-        tuple(moves.states[i] for i in kept),
-    )
+    every = zip(moves.tokens.tolist(), moves.heads, moves.states, strict=True)
+    return _sorted_moves([move for move in every if move[2] in alive])
 
 
 def _longest(grammar: NumberGrammar, state: State) -> int:
