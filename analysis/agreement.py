@@ -1,6 +1,6 @@
 """How near the model's answers are to what each hypothesis predicts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,15 +150,24 @@ def nearest_names(lines: Sequence[Agreement]) -> tuple[str, ...]:
     return tuple(one.hypothesis for one in lines if not one.separable and not one.same_as)
 
 
-def kin(hypothesis: Hypothesis, contexts: ContextArrays) -> tuple[str, str]:
-    """What one name may speak for: the family, and inside S^-1 whether it counts as S^-1 here.
+def kin(hypothesis: Hypothesis, contexts: ContextArrays) -> tuple[str, int]:
+    """Family, and inside S^-1 whether the row counts as S^-1 here: 1, -1 if not, else 0.
 
-    pcr(1) or one ridge may invert nothing where least squares inverts all
-    (`analysis.diagnostics.inversion_verdict`): they are of one family and no kin.
+    0 is between, undefined or another family (`analysis.diagnostics.inversion_verdict`).
     """
     if hypothesis.family != "inverse":
-        return hypothesis.family, ""
-    return hypothesis.family, inversion_verdict(hypothesis, contexts).says
+        return hypothesis.family, 0
+    says = inversion_verdict(hypothesis, contexts).says
+    return hypothesis.family, {"counts": 1, "does not count": -1}.get(says, 0)
+
+
+def are_kin(kinds: Collection[tuple[str, int]]) -> bool:
+    """Whether one name may speak for hypotheses of these kinds (`kin`).
+
+    They are of one family, and not one that counts as S^-1 with one that does not, as least squares
+    and one principal component.
+    """
+    return len({family for family, _ in kinds}) == 1 and not {1, -1} <= {sign for _, sign in kinds}
 
 
 def simplest_first(names: Sequence[str], hypotheses: Sequence[Hypothesis]) -> tuple[str, ...]:
@@ -181,6 +190,6 @@ def class_of(
     The first name speaks for the class (`simplest_first`); the others are to be said beside it.
     """
     by_name = {one.name: one for one in reversed(hypotheses)}
-    if len({kin(by_name[name], contexts) for name in nearest}) != 1:
+    if not are_kin([kin(by_name[name], contexts) for name in nearest]):
         return ()
     return simplest_first(nearest, hypotheses)
