@@ -20,7 +20,7 @@ def test_readings_agree_with_greedy_answers_and_whole_prompts() -> None:
     """Greedy decoding takes the likeliest digit each time, so it mostly finds the mode; where it
     does not, the mode is at least as likely. One digit's chance from a forward over a prompt."""
     loaded, layout = load_model("smollm2-135m"), layout_named("line")
-    design = Design(contexts=1, examples=12, queries=6, features=1)
+    design = Design(contexts=1, examples=12, queries=8, features=1)
     codec = codec_named("unsigned-decimal")
     drawn = draw_contexts(design, codec, rng=np.random.default_rng(1))
     grammar = grammar_of_contexts(drawn, loaded.tokenizer, layout=layout)
@@ -36,7 +36,7 @@ def test_readings_agree_with_greedy_answers_and_whole_prompts() -> None:
         assert reading.outside < 0.2
         assert codec.low < reading.mean < codec.high
         assert reading.probabilities.max() >= reading.probabilities[reading.values == greedy]
-    assert same >= 3
+    assert same >= 5
     ids = torch.as_tensor([*tokenized.prefix, *tokenized.suffixes[0]])[None]
     with torch.inference_mode():
         chances = loaded.model(ids, logits_to_keep=1).logits[0, 0].softmax(-1)
