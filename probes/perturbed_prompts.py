@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,14 +9,14 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from probes.attention import LayerCall, Recorder, hidden_after, plain_output
-from probes.blocks import Ask, Block, cached_blocks, run_blocks
-from probes.continuation import CachedContinuation, WholeContinuation
+from probes.attention import Recorder
+from probes.blocks import Ask, Block, cached_blocks
+from probes.continuation import WholeContinuation
 from probes.forward import recorded_logits
 from probes.model_facts import Sharing, forget_lengths, input_device
-from probes.prefix import Prefix, expanded, plain_layer, run_prefix
-from probes.scores import KeyValues, LayerRows, attended
-from probes.shared_cache import shared_cache
+from probes.packed_variants import packed_variants
+from probes.prefix import Prefix, expanded, run_prefix
+from probes.scores import LayerRows
 
 
 def run_variants(
@@ -41,7 +40,7 @@ def run_variants(
     if how == "whole":
         return _whole(model, suffixes, [*variants, prefix[None]])
     if how == "packed":
-        return _packed(model, prefix, suffixes, variants, shared)
+        return packed_variants(model, prefix, suffixes, variants, shared)
     return _stepwise(model, prefix, suffixes, variants, shared, how)
 
 
@@ -132,111 +131,3 @@ def _layer_of(layer: Any, index: int) -> Any:
         layer.keys = layer.keys[index : index + 1]
         layer.values = layer.values[index : index + 1]
     return layer
-
-
-@dataclass
-class _BatchRecorder(Recorder):
-    """A batch of prefix rests, each with all suffixes packed behind it, on one shared beginning.
-
-    `before`: by layer, keys and values of the beginning (batch 1). `rest`: tokens of each rest.
-    Each suffix attends to the beginning, to its own rest and to itself. `held`: by layer, the
-    keys and values (variant, ...) of beginning and rest, and (variant, suffix, ...) of suffixes.
-    """
-
-    before: dict[int, KeyValues] = field(default_factory=dict)
-    rest: int = 0
-    suffixes: int = 0
-    held: dict[int, tuple[KeyValues, KeyValues]] = field(default_factory=dict)
-
-    def attend(self, call: LayerCall) -> Tensor:
-        self.calls[call.layer] += 1
-        head, tails = self._head(call), self._tails(call)
-        self.held[call.layer] = KeyValues(head.key, head.value), KeyValues(tails.key, tails.value)
-        outputs = [plain_output(head)]
-        of_tails = [
-            attended(
-                tails.query[i],
-                KeyValues(tails.key[i], tails.value[i], head.key[i, None], head.value[i, None]),
-                tails.rule,
-            ).output.flatten(0, 1)
-            for i in range(len(head.query))
-        ]
-        return torch.cat([*outputs, torch.stack(of_tails)], 1)
-
-    def _head(self, call: LayerCall) -> LayerCall:
-        """The call of the rests' tokens, with the keys of the beginning."""
-        query, key, value = (x[:, :, : self.rest] for x in (call.query, call.key, call.value))
-        beginning, count = self.before[call.layer], len(query)
-        key = torch.cat([beginning.key.expand(count, -1, -1, -1), key], 2)
-        value = torch.cat([beginning.value.expand(count, -1, -1, -1), value], 2)
-        mask = hidden_after(self.rest, key.shape[2], key.device)
-        rule = call.rule._replace(mask=mask, causal=False)
-        return call._replace(query=query, key=key, value=value, rule=rule)
-
-    def _tails(self, call: LayerCall) -> LayerCall:
-        """The call of the suffixes' tokens, (variant, suffix, head, token, dim)."""
-        query, key, value = (
-            torch.unflatten(x[:, :, self.rest :], 2, (self.suffixes, -1)).transpose(1, 2)
-            for x in (call.query, call.key, call.value)
-        )
-        rule = call.rule._replace(mask=None, causal=query.shape[3] > 1)
-        return call._replace(query=query, key=key, value=value, rule=rule)
-
-
-def _packed(
-    model: Any,
-    prefix: Tensor,
-    suffixes: Tensor,
-    variants: Sequence[Tensor],
-    shared: Sequence[int],
-) -> Iterator[tuple[Block, ...]]:
-    """One forward a batch, over what follows the change and all suffixes."""
-    (block,) = run_blocks(model, _ask(prefix, suffixes), how="packed")
-    assert isinstance(block.continuation, CachedContinuation)
-    layers = block.continuation.cache.layers
-    keys = [KeyValues(layer.prefix_key, layer.prefix_value) for layer in layers]
-    for batch, common in zip(variants, shared, strict=True):
-        before = {
-            index: KeyValues(of.key[:, :, :common], of.value[:, :, :common])
-            for index, of in enumerate(keys)
-        }
-        yield _packed_batch(model, batch[:, common:], suffixes, before, common)
-    yield (block,)
-
-
-def _packed_batch(
-    model: Any, rests: Tensor, suffixes: Tensor, before: dict[int, KeyValues], past: int
-) -> tuple[Block, ...]:
-    (variants, rest), (count, own) = rests.shape, suffixes.shape
-    ids = torch.cat([rests, suffixes.reshape(1, -1).expand(variants, -1)], 1)
-    behind = torch.arange(own).repeat(count) + rest
-    positions = torch.cat([torch.arange(rest), behind])[None] + past
-    ends = rest + own * torch.arange(1, count + 1) - 1
-    recorder = _BatchRecorder(ends, past, None, before=before, rest=rest, suffixes=count)
-    logits = recorded_logits(
-        model, ids, ends, recorder, position_ids=positions.expand(variants, -1)
-    )
-    length = past + rest + own
-    return tuple(
-        Block(
-            slice(0, count),
-            None,
-            {},
-            logits[i],
-            CachedContinuation(model, _cache_of(model, recorder, i), length),
-        )
-        for i in range(variants)
-    )
-
-
-def _cache_of(model: Any, recorder: _BatchRecorder, variant: int) -> Any:
-    """The cache of one variant's queries, whose prefix is stored once."""
-    held = [recorder.held[layer] for layer in sorted(recorder.held)]
-    cache = DynamicCache(config=model.config)
-    cache.layers = [
-        plain_layer(head.key[variant, None], head.value[variant, None]) for head, _ in held
-    ]
-    shared = shared_cache(cache)
-    for layer, (_, tails) in zip(shared.layers, held, strict=True):
-        layer.update(tails.key[variant], tails.value[variant])
-    return shared

@@ -1,6 +1,6 @@
 """A key/value cache whose prefix is stored once for a whole batch, and its attention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,36 @@ class SharedLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return KeyValues(key, value, self.prefix_key, self.prefix_value)
 
 
+class GroupedLayer(SharedLayer):  # type: ignore[no-untyped-call]
+    """Several shared layers as one: prompts of several prefixes, all of one length.
+
+    `group` (prompt,): whose prefix each prompt has. Mask sizes are those of any of them.
+    """
+
+    def __init__(self, layers: Sequence[SharedLayer], prompts: Sequence[int]) -> None:
+        first = layers[0]
+        super().__init__(
+            first.prefix_key, first.prefix_value, seen=first.seen, sliding=first.is_sliding
+        )
+        self.prefixes = [(layer.prefix_key, layer.prefix_value) for layer in layers]
+        self.group = torch.repeat_interleave(torch.tensor(list(prompts)))
+        self.keys = torch.cat([layer.keys for layer in layers if layer.keys is not None])
+        self.values = torch.cat([layer.values for layer in layers if layer.values is not None])
+
+    def attended(self, call: LayerCall) -> Tensor:
+        """The layer's output (prompt, query, head, dim), one group of prompts after another."""
+        output = call.query.new_empty(call.query.transpose(1, 2).shape)
+        for group in sorted(set(self.group.tolist())):
+            rows = (self.group == group).nonzero()[:, 0].to(call.query.device)
+            mask = call.rule.mask
+            if mask is not None and len(mask) > 1:
+                mask = mask[rows]
+            keys = KeyValues(call.key[rows], call.value[rows], *self.prefixes[group])
+            rule = call.rule._replace(mask=mask)
+            output[rows] = attended(call.query[rows], keys, rule).output
+        return output
+
+
 def can_share_layers(cache: Any) -> bool:
     """Whether every layer of this cache is a plain or sliding-window one."""
     return all(type(x) in (DynamicLayer, DynamicSlidingWindowLayer) for x in cache.layers)
@@ -76,18 +106,21 @@ def shared_cache(cache: Any) -> Any:
 
 @dataclass
 class CachedRecorder(Recorder):
-    """Records prompts whose prefix lies in a shared cache."""
+    """Records prompts whose prefix lies in a shared cache (of a grouped one: calls only)."""
 
     cache: Any = None
 
     def attend(self, call: LayerCall) -> Tensor:
         layer = self.cache.layers[call.layer]
-        keys = layer.joined(call.key, call.value)
         rule = call.rule
         if not layer.is_sliding:
             # The whole prefix is visible: what is left of the mask is plain causality.
             rule = rule._replace(mask=None, causal=call.query.shape[2] > 1)
         call = call._replace(rule=rule)
+        if isinstance(layer, GroupedLayer):
+            self.calls[call.layer] += 1
+            return layer.attended(call)
+        keys = layer.joined(call.key, call.value)
         self.record(call, keys)
         return attended(call.query, keys, rule).output
 

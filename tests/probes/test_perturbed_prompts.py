@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from probes import packed_variants
 from probes.blocks import Block
 from probes.model_facts import attention_path, sharing
 from probes.perturbed_prompts import run_variants
@@ -47,16 +48,21 @@ def reference(name: str) -> Any:
     return tiny_model(name)
 
 
-@pytest.mark.parametrize("name", WITH_ATTENTION)
-def test_every_variant_is_its_whole_prompts(name: str) -> None:
+def assert_whole(ran: list[tuple[Block, ...]], name: str) -> None:
+    """Every block against whole prompts, one forward each."""
     prefix, suffixes, pairs = asked()
-    *changed, own = run(tiny_model(name))
+    *changed, own = ran
     assert [len(blocks) for blocks in changed] == [2] * len(CHANGES)
     for blocks, pair in zip([*changed, own], [*pairs, prefix[None]], strict=True):
         for block, variant in zip(blocks, pair, strict=True):
             whole = naive(reference(name), variant, suffixes)
             torch.testing.assert_close(block.logits, whole, atol=1e-4, rtol=1e-5)
             assert block.queries == slice(0, 3)
+
+
+@pytest.mark.parametrize("name", WITH_ATTENTION)
+def test_every_variant_is_its_whole_prompts(name: str) -> None:
+    assert_whole(run(tiny_model(name)), name)
 
 
 @pytest.mark.parametrize("name", WITH_ATTENTION)
@@ -74,8 +80,14 @@ def test_every_variant_goes_on_as_its_whole_prompts(name: str) -> None:
             torch.testing.assert_close(logits, whole, atol=1e-4, rtol=1e-5)
 
 
-def test_only_tokens_from_the_change_on_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """24 shared and 3 x 5 own tokens once, then twice what follows tokens 3, 9, 10 and 23."""
+@pytest.mark.parametrize("at_once", [1, 140, 1000])
+def test_only_tokens_from_the_change_on_are_run(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 shared and 3 x 5 own tokens once, then twice what follows tokens 3, 9, 10 and 23:
+    2 x (21 + 15) = 72, 60, 58 and 32, as many pairs in a forward as are allowed."""
+    together = {1: [72, 60, 58, 32], 140: [132, 90], 1000: [222]}
+    monkeypatch.setattr(packed_variants, "_TOKENS_AT_ONCE", at_once)
     model = tiny_model("llama")
     lengths: list[int] = []
     forward = type(model).forward
@@ -85,8 +97,8 @@ def test_only_tokens_from_the_change_on_are_run(monkeypatch: pytest.MonkeyPatch)
         return forward(self, *args, **options)
 
     monkeypatch.setattr(type(model), "forward", functools.wraps(forward)(counted))
-    run(model)
-    assert lengths == [39, *(2 * (24 - place + 15) for place in CHANGES)]
+    assert_whole(run(model), "llama")
+    assert lengths[: 1 + len(together[at_once])] == [39, *together[at_once]]
 
 
 @pytest.mark.parametrize("name", ["mistral", "qwen3-next"])
