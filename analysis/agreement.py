@@ -176,7 +176,7 @@ def simplest_first(names: Sequence[str], hypotheses: Sequence[Hypothesis]) -> tu
     given = [one.name for one in hypotheses]
 
     def place(name: str) -> tuple[int, int]:
-        kind = name.partition("(")[0]
+        kind = name.partition("(")[0].strip()
         return (kinds.index(kind) if kind in kinds else len(kinds)), given.index(name)
 
     return tuple(sorted(names, key=place))

@@ -58,6 +58,20 @@ class Tuned(NamedTuple):
                 made[used] = predict(one, contexts)[used]
         return made
 
+    def hypothesis(self) -> Hypothesis:
+        """The same as a predictor of the bank, to be compared by `analysis.agreement`.
+
+        Paired intervals over contexts, and what they do not tell apart, are then those of every
+        hypothesis; only the contexts that it was tuned on can be asked.
+        """
+        return Hypothesis(
+            name=self.name,
+            family=self.candidates[0].family,
+            statement=f"the nearest of {len(self.candidates)} candidates on other contexts",
+            row=None,
+            predictor=self.predict,
+        )
+
     def table(self) -> pd.DataFrame:
         """What was chosen for each fold and how near every candidate came on the other folds."""
         folds, kinds = self.error.shape

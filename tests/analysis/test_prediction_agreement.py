@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression
 
+from analysis.agreement import agreement, class_of, nearest_names
 from analysis.bank import BANK, hypothesis_named, predict
 from analysis.design import ContextArrays
 from analysis.held_out import units_of
@@ -177,6 +178,20 @@ def test_every_tuned_family_finds_its_member() -> None:
         played = answered(contexts, members[-2])
         found = tuned_families(played)[f"{name} (tuned)"]
         assert_allclose(found.predict(played), played.answers, atol=1e-9)
+
+
+def test_tuned_families_are_compared_in_pairs_like_every_hypothesis() -> None:
+    """Least squares with reading noise: ridge is tuned close to it and is kin, kernels are not."""
+    contexts = answered(simulated(30), "ols")
+    contexts.answers[:] += 0.05 * np.random.default_rng(1).standard_normal((30, 6))
+    families = tuned_families(contexts)
+    many = [BANK["ols"], *(families[f"{name} (tuned)"].hypothesis() for name in TUNABLE)]
+    lines = agreement(contexts, np.zeros_like(contexts.answers), many)
+    told = {one.hypothesis for one in lines if one.separable}
+    assert {"kernel (tuned)", "laplace (tuned)", "gd(1) (tuned)"} <= told
+    nearest = nearest_names(lines)
+    assert "ridge (tuned)" in nearest
+    assert class_of(nearest, many, contexts)[:2] == ("ols", "ridge (tuned)")
 
 
 @pytest.mark.parametrize(("algorithm", "place"), [("gd", 4), ("newton", 5)])
