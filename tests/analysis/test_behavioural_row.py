@@ -72,13 +72,12 @@ def slow(made: RowRuns, hypothesis: Floats) -> tuple[float, float, float, float]
 
 
 def test_figures_are_those_of_slow_loops() -> None:
-    contexts = simulated(7)
-    made = runs_of(BANK["ridge(0.1)"], contexts, noise=0.05)
+    made = runs_of(BANK["ridge(0.1)"], contexts := simulated(7), noise=0.05)
     made.values[0, 1, 2, 3, 4] = np.nan
     units, sums = units_of(contexts, None), row_sums(made)
     ols = rows(BANK["ols"], contexts)
-    slope, r2, reliable, apart = slow(made, ols)
     found = calibration(made, sums, np.stack([ols, ols]), units)
+    slope, r2, reliable, apart = slow(made, ols)
     assert_allclose(found.slope.estimate, slope)
     assert_allclose(found.r2.estimate, r2)
     assert_allclose(found.share_of_reliability.estimate, r2 / reliable)
@@ -200,8 +199,8 @@ def test_answers_that_no_example_changes_are_not_assessable() -> None:
     made = runs_of(lambda given: np.zeros(given.queries.shape[:2]), contexts)
     found = behavioural_row(made, contexts, FEW)
     assert found.label == "not assessable: no answer changes with the y of any example"
-    blank = made._replace(values=np.full_like(made.values, np.nan))
-    found = behavioural_row(blank, contexts, FEW)
+    made.values[:] = np.nan
+    found = behavioural_row(made, contexts, FEW)
     assert found.label == "not assessable: the answer to no changed example could be read"
     assert found.missing == found.asked == 8 * 4 * 12
 
