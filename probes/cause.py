@@ -18,7 +18,9 @@ from probes.head_values import HeadValues, head_grid, output_projections
 from probes.interventions import replace_heads
 from probes.model_facts import the_module
 from probes.random_heads import random_sets
+from probes.reading import read_block
 from probes.readout import greedy_answers
+from prompts.number_grammar import NumberGrammar
 from prompts.refusal import Refusal, unknown_name
 
 Floats = NDArray[np.float64]
@@ -89,7 +91,8 @@ def cause(
     first see the change through that token alone. "mean": each head's mean over all contexts and
     queries there; "zero"; "patch": the values of another context, query by query. `heads`: names
     as in `parse_heads`. `draws` random sets have as many heads of each layer as the named ones,
-    and none of those (see `random_sets`). `read`: what reads the answers (`reads_greedily`).
+    and none of those (see `random_sets`). `read`: what reads the answers (`reads_exactly`,
+    `reads_greedily`).
     Each prompt runs once, and once more where the caches of all contexts take over `hold_bytes`;
     a condition then costs one token a query, and its reading. Refuses fewer than two contexts and
     unlike counts of queries. `progress` is told contexts done and to do, over both passes.
@@ -143,6 +146,16 @@ def reads_greedily(
         texts = greedy_answers(block.continuation, block.logits, loaded.tokenizer, tokens=tokens)
         found = [parse(text) for text in texts]
         return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+
+    return read
+
+
+def reads_exactly(grammar: NumberGrammar, *, mass: float = 0.99) -> Read:
+    """Reads the mean answers of the exact distributions, explored up to `mass` (`read_block`)."""
+
+    def read(block: Block) -> Floats:
+        readings = read_block(block, block.logits, grammar, mass=mass)
+        return np.array([reading.mean for reading in readings], dtype=np.float64)
 
     return read
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from probes.blocks import Block
-from probes.cause import Caused, cause, mean_ablation, reads_greedily
+from probes.cause import Caused, cause, mean_ablation, reads_exactly, reads_greedily
 from probes.head_names import Head, HeadGrid
 from probes.head_values import HeadValues, head_values
 from probes.interventions import replace_heads
 from probes.random_heads import random_sets
+from probes.reading import read_context
+from prompts.number_grammar import grammar_of_texts
+from prompts.numerals import Codec
 from prompts.refusal import Refusal
+from prompts.vocabulary import Vocabulary
 from tests.probes.test_answer_step import last_logits, whole_prompts
 from tests.probes.tiny_models import hand_made_context, loaded, tiny_model
 
@@ -137,6 +142,29 @@ def test_answers_are_read_under_the_change(name: str) -> None:
     whole = [own.tokenizer.decode(row) for row in ids[:, -3:].tolist()]
     # The base of two contexts of three queries comes first.
     assert all(text.startswith(answer) for answer, text in zip(texts[6:9], whole, strict=True))
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "llama-dynamic"])
+def test_exact_readings_are_those_of_each_context_alone(name: str) -> None:
+    """Token t of 20 to 30 is a digit or the line's end; read with the heads changed all along."""
+    model = tiny_model(name)
+    own = loaded(model)
+    texts = tuple("0123456789\n"[t - 20] if 20 <= t <= 30 else f"w{t}" for t in range(64))
+    codec = Codec("two", 2, 0, sign="none", padded=True, affine=True)
+    grammar = grammar_of_texts(Vocabulary(texts, frozenset()), codec, after="\n", blank=False)
+    read = reads_exactly(grammar, mass=1.0)
+    found = cause(own, CONTEXTS, NAMED, read, rng=_rng(), draws=1, kinds=["zero", "patch"])
+    for c, tokenized in enumerate(CONTEXTS):
+        with replace_heads(model, NAMED, "zero", positions=LAST):
+            alone = [one.mean for one in read_context(own, tokenized, grammar, mass=1.0)]
+        np.testing.assert_allclose(found.of("zero")[c], alone, atol=1e-2)
+        donor = values_of(model)[found.donors[c]]
+        for q in range(3):
+            single = replace(tokenized, suffixes=tokenized.suffixes[[q]])
+            with replace_heads(model, NAMED, donor.of(q), positions=LAST):
+                expected = read_context(own, single, grammar, mass=1.0)[0].mean
+            np.testing.assert_allclose(found.of("patch")[c, q], expected, atol=1e-2)
+    assert np.abs(found.of("zero") - found.of("base")).max() > 1
 
 
 def _rng() -> np.random.Generator:
