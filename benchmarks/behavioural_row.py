@@ -1,11 +1,11 @@
 """What a behavioural row costs over plain forwards of its prompt, without reading the answers.
 
-Both sides run interleaved in one process, order alternating; a ratio is the median over rounds.
-`plain` is one forward of the library's own fused attention over the prompt with one query, logits
-at its last token. `row` is what one size costs: the context, and each example's y moved up and
-down, every query answered. `naive` is one plain forward for each of these prompts in turn (timed
-as one of them times their number). The cost of further queries is `row` at that many over `row`
-at one. `--read` adds the seconds of reading the answers.
+Both sides run interleaved in one process, order alternating; a ratio is the median over rounds,
+and seconds are of this process' own processor time. `plain` is one forward of the library's own
+fused attention over the prompt with one query, logits at its last token. `row` is what one size
+costs: the context, and each example's y moved up and down, every query answered. `naive` is one
+plain forward for each of these prompts: it is counted, not run. The cost of further queries is
+`row` at that many over `row` at the first number given.
 
     python benchmarks/behavioural_row.py --json
 """
@@ -15,6 +15,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,7 +99,7 @@ def measured(model: Any, prompts: Prompts, queries: list[int], rounds: int) -> d
     """Median seconds of every side, and ratios within a round."""
     sides: dict[str, Callable[[], object]] = {"plain": lambda: plain(model, prompts.first)}
     for count in queries:
-        sides[f"row {count}"] = lambda count=count: row(model, prompts, count)
+        sides[f"row {count}"] = partial(row, model, prompts, count)
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
         for name in sorted(sides, reverse=bool(turn % 2)):
