@@ -22,7 +22,8 @@ class RunRecord(NamedTuple):
 
     Of the recorded position: `h` (layer, width), the attention output after its output
     projection, before it is added to the residual stream; `scores` (layer, head, token), scaled
-    q.k before softmax and mask over the query's own tokens, itself included; `earlier` (layer,
+    q.k before softmax and mask over the query's own tokens, itself included: as many in every run,
+    the last ones where a separator stands before them; `earlier` (layer,
     head, token), the same over the tokens before the query, <bos> excluded, NaN where a window
     hides them, None where there are none; `query` (layer, head, dim), before rotation; `inputs`
     (layer, width), what the query, key and value projections read.
@@ -99,7 +100,8 @@ class CachedRunRecorder(CachedRecorder):
 class Seen(NamedTuple):
     """What a forward of some queries (batch, token) left, before it is split by query.
 
-    `before`: how many tokens stand before them, the first `skip` of which are no one's.
+    `own`: how many tokens are the query's own; `before`: how many stand before those, the first
+    `skip` of which are <bos>.
     """
 
     tapped: Tapped

@@ -31,7 +31,8 @@ def three_runs(
 ) -> Iterator[QueryRuns]:
     """Every query as "icl" (demonstrations before it), "zsl" (by itself) and "ft" (`tuned`).
 
-    `position`: what is recorded, the query's last token ("answer", which predicts the label) or
+    Behind other text a query is run as `in_context` cuts it, else as `queries` does. `position`:
+    what is recorded, the query's last token ("answer", which predicts the label) or
     the last token of the first class's label behind it ("label0", as in the code published with
     arXiv 2212.10559). `position_matched` adds "zsl-matched", the query by itself at the position
     that it has behind the demonstrations: by position ids ("shift", <bos> and query together), or
@@ -142,10 +143,11 @@ def _is_rotary(module: Any) -> bool:
 
 
 def _refuse_prompts(prompts: Prompts) -> None:
-    if not prompts.queries or len(prompts.labels) != len(prompts.queries):
+    counts = {len(part) for part in (prompts.queries, prompts.in_context, prompts.labels)}
+    if not prompts.queries or len(counts) > 1:
         raise Refusal(
-            f"needed queries, each with its labels, came {len(prompts.queries)} with "
-            f"{len(prompts.labels)}"
+            "needed queries, each alone, in context and with its labels, came "
+            f"{len(prompts.queries)}, {len(prompts.in_context)} and {len(prompts.labels)}"
         )
     for place, (query, labels) in enumerate(zip(prompts.queries, prompts.labels, strict=True)):
         classes = len(prompts.labels[0])

@@ -53,7 +53,7 @@ def context_record(loaded: Any, prompts: Prompts) -> ContextRecord:
     before = np.array(bos, dtype=np.int64)
     place = ready(module, before, skip=len(bos), shift=0, longest=ids.shape[1])
     with tapped(module) as found:
-        seen, _ = seen_at_last(place, ids, torch.tensor([ids.shape[1] - 1]))
+        seen, _ = seen_at_last(place, ids, torch.tensor([ids.shape[1] - 1]), own=ids.shape[1])
     own = slice(len(bos), None)
     update = [outer_sum(k.key[:, :, own], k.value[:, :, own]) for _, k in sorted(seen.kept.items())]
     keys, queries, inputs = (

@@ -119,26 +119,28 @@ def logits_of(place: Place, ids: Tensor, rows: Tensor) -> Tensor:
     return _fast_logits(place, ids, rows, recorder, cache)
 
 
-def seen_at_last(place: Place, ids: Tensor, rows: Tensor) -> tuple[Seen, Tensor]:
-    """What the last token of each query saw and gave, and logits at `rows`."""
-    own = ids.shape[1]
+def seen_at_last(place: Place, ids: Tensor, rows: Tensor, *, own: int) -> tuple[Seen, Tensor]:
+    """What the last token of each query saw and gave, and logits at `rows`.
+
+    `own`: how many of the tokens, the last ones, are the query's own.
+    """
     with tapped(place.model, last=True) as found:
         if attention_path(place.model) == "eager":
             logits = _eager_logits(place, ids, rows)
             kept = _kept_of_taps(place, found)
         else:
-            recorder, cache = _recorder(place, ids)
+            recorder, cache = _recorder(place, ids, own)
             logits = _fast_logits(place, ids, rows, recorder, cache)
             kept = recorder.kept
-    return Seen(found, kept, own, place.length, place.skip), logits
+    before = place.length + ids.shape[1] - own
+    return Seen(found, kept, own, before, place.skip), logits
 
 
-def _recorder(place: Place, ids: Tensor) -> tuple[Recorder, Any]:
-    own = ids.shape[1]
+def _recorder(place: Place, ids: Tensor, own: int) -> tuple[Recorder, Any]:
+    last = torch.tensor([ids.shape[1] - 1])
     cache = _cache_for(place, len(ids))
     if place.prefix is None:
-        return RunRecorder(torch.tensor([place.length + own - 1]), 0, None, own=own), cache
-    last = torch.tensor([own - 1])
+        return RunRecorder(last + place.length, 0, None, own=own), cache
     if can_share_layers(place.prefix.cache):
         return CachedRunRecorder(last, place.length, None, cache=cache, own=own), cache
     return RunRecorder(last, place.length, None, own=own), cache

@@ -32,13 +32,16 @@ class Prompts(Protocol):
     @property
     def queries(self) -> tuple[Tokens, ...]: ...
     @property
+    def in_context(self) -> tuple[Tokens, ...]: ...
+    @property
     def labels(self) -> tuple[tuple[Tokens, ...], ...]: ...
 
 
 class Condition(NamedTuple):
     """What a run has beside its queries: tokens between <bos> and them, and other weights.
 
-    `shift`: how much higher the position ids of <bos> and query are than they would be.
+    `shift`: not 0 where position ids are moved up, <bos> and query together, to where they would
+    be behind as many tokens and the query's separator.
     """
 
     before: Tokens
@@ -72,35 +75,60 @@ class QueryRunner(NamedTuple):
                 np.r_[np.array(bos, dtype=np.int64), condition.before],
                 skip=len(bos),
                 shift=condition.shift,
-                longest=max(self._longest(query) for query in range(len(self.prompts.queries))),
+                longest=self._longest(),
             )
 
-    def _longest(self, query: int) -> int:
-        labels = max(len(label) for label in self.prompts.labels[query])
-        return len(self.prompts.queries[query]) + labels
+    def _longest(self) -> int:
+        """The most tokens that are run of a query, any label included."""
+        prompts = self.prompts
+        return max(
+            max(len(alone), len(behind)) + max(len(label) for label in labels)
+            for alone, behind, labels in zip(
+                prompts.queries, prompts.in_context, prompts.labels, strict=True
+            )
+        )
 
-    def tokens(self, query: int) -> Tokens:
+    def query(self, place: Place, query: int) -> Tokens:
+        """A query's tokens: by itself, or as it is cut behind other text."""
+        prompts = self.prompts
+        return (prompts.in_context if place.length > place.skip else prompts.queries)[query]
+
+    def tokens(self, place: Place, query: int) -> Tokens:
         """What is run of a query; its last token is the recorded one."""
-        own = self.prompts.queries[query]
+        own = self.query(place, query)
         return np.r_[own, self.prompts.labels[query][0]] if self.position == "label0" else own
+
+    def own(self, query: int) -> int:
+        """How many of a query's tokens are its own in every run, without a separator."""
+        return min(len(self.prompts.queries[query]), len(self.prompts.in_context[query]))
+
+    def behind(self, query: int) -> int:
+        """How many more tokens a query has behind other text (its separator)."""
+        return len(self.prompts.in_context[query]) - len(self.prompts.queries[query])
 
     def order(self) -> list[int]:
         """Queries in the order of their lengths, those of equal length as they came."""
-        count = range(len(self.prompts.queries))
-        return sorted(count, key=lambda q: (len(self.tokens(q)), len(self.prompts.queries[q])))
+        queries, labels = self.prompts.queries, self.prompts.labels
+        return sorted(range(len(queries)), key=lambda q: (len(queries[q]), len(labels[q][0])))
 
     def run(self, place: Place, queries: Sequence[int]) -> Iterator[tuple[int, RunRecord]]:
         """The record of each of some queries behind a place, in no certain order."""
-        sizes = [(len(self.tokens(q)), len(self.prompts.queries[q])) for q in queries]
+        sizes = [
+            (len(self.query(place, q)), len(self.tokens(place, q)), self.own(q), self.behind(q))
+            for q in queries
+        ]
         for group in _groups(queries, sizes, self.block):
             yield from zip(group, self._group(place, group), strict=True)
 
     def _group(self, place: Place, group: Sequence[int]) -> list[RunRecord]:
         """Queries of equal length, as one batch."""
-        began = time.perf_counter()
-        ids = _ids([self.tokens(query) for query in group])
-        answer = torch.tensor([len(self.prompts.queries[group[0]]) - 1])
-        seen, logits = seen_at_last(place, ids, answer)
+        began, first = time.perf_counter(), group[0]
+        if place.shift:
+            place = place._replace(shift=place.shift + self.behind(first))
+        ids = _ids([self.tokens(place, query) for query in group])
+        answer = torch.tensor([len(self.query(place, first)) - 1])
+        own = self.own(first) + ids.shape[1] - len(self.query(place, first))
+        seen, logits = seen_at_last(place, ids, answer, own=own)
         next_logp = logits[:, 0].log_softmax(-1)
         labels = self._label_logp(place, group, next_logp)
         arrays = arrays_of(seen, updates=self.updates)
@@ -132,7 +160,7 @@ class QueryRunner(NamedTuple):
         self, place: Place, group: Sequence[int], pairs: Sequence[tuple[int, int]]
     ) -> list[float]:
         """Log-probabilities of labels of equal length behind queries of equal length."""
-        queries = [self.prompts.queries[group[i]] for i, _ in pairs]
+        queries = [self.query(place, group[i]) for i, _ in pairs]
         labels = _ids([self.prompts.labels[group[i]][c] for i, c in pairs])
         ids = torch.cat([_ids(queries), labels[:, :-1]], 1)
         rows = torch.arange(labels.shape[1]) + len(queries[0]) - 1

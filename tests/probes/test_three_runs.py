@@ -47,7 +47,7 @@ def test_runs_equal_whole_prompts(name: str) -> None:
     runs = all_runs(model, prompts, tuned=tuned, block=2)
     for query, tokens in enumerate(prompts.queries):
         plain = [*before(prompts, shown=False), *tokens]
-        shown = [*before(prompts, shown=True), *tokens]
+        shown = [*before(prompts, shown=True), *prompts.in_context[query]]
         own, known = len(tokens), name not in ALIBI
         assert_is(runs[query]["icl"], Whole(model, shown), own, scores=known)
         assert_is(runs[query]["zsl"], Whole(model, plain), own, scores=known)
@@ -61,9 +61,9 @@ def test_runs_equal_whole_prompts(name: str) -> None:
 def test_labels_are_scored_whole(name: str, bos: int | None) -> None:
     model, prompts = tiny_family(name), hand_made(bos)
     runs = all_runs(model, prompts, block=2)
-    for query, tokens in enumerate(prompts.queries):
-        for run, shown in (("icl", True), ("zsl", False)):
-            start = [*before(prompts, shown=shown), *tokens]
+    for query in range(len(prompts.queries)):
+        for run, shown, cut in (("icl", True, "in_context"), ("zsl", False, "queries")):
+            start = [*before(prompts, shown=shown), *getattr(prompts, cut)[query]]
             record = runs[query][run]
             for place, label in enumerate(prompts.labels[query]):
                 logp = Whole(model, [*start, *label]).logp
@@ -80,7 +80,7 @@ def test_the_first_label_can_be_recorded_on(name: str) -> None:
     runs = all_runs(model, prompts, position="label0")
     answers = all_runs(model, prompts)
     for query, tokens in enumerate(prompts.queries):
-        whole = Whole(model, [*before(prompts, shown=True), *tokens, 7, 12])
+        whole = Whole(model, [*before(prompts, shown=True), *prompts.in_context[query], 7, 12])
         assert_is(runs[query]["icl"], whole, len(tokens) + 2)
         for part in ("label_logp", "next_logp"):
             ours, theirs = (getattr(r[query]["icl"], part) for r in (runs, answers))
@@ -102,7 +102,8 @@ def test_shifted_positions_are_those_behind_the_demonstrations(name: str) -> Non
     runs = all_runs(model, prompts, position_matched="shift")
     count = len(before(prompts, shown=True))
     for query, tokens in enumerate(prompts.queries):
-        positions = torch.arange(count - 1, count + len(tokens))[None]
+        start = count + (0 if query == 0 else 1)
+        positions = torch.arange(start - 1, start + len(tokens))[None]
         mask = torch.ones(1, len(tokens) + 1, dtype=torch.long)
         whole = Whole(model, [1, *tokens], position_ids=positions, attention_mask=mask)
         assert_is(runs[query]["zsl-matched"], whole, len(tokens))
@@ -116,10 +117,10 @@ def test_neutral_tokens_and_other_runs_stand_before_the_query() -> None:
     more = {"ft-other": Condition(neutral[:4], other)}
     runs = all_runs(model, prompts, position_matched=neutral, more=more)
     for query, tokens in enumerate(prompts.queries):
-        whole = Whole(model, [1, *neutral, *tokens])
+        whole = Whole(model, [1, *neutral, *prompts.in_context[query]])
         assert_is(runs[query]["zsl-matched"], whole, len(tokens))
         with other.applied():
-            whole = Whole(model, [1, *neutral[:4], *tokens])
+            whole = Whole(model, [1, *neutral[:4], *prompts.in_context[query]])
         assert_is(runs[query]["ft-other"], whole, len(tokens))
     with pytest.raises(Refusal, match="needed 20 neutral tokens"):
         all_runs(model, prompts, position_matched=neutral[:7])
@@ -132,10 +133,10 @@ def test_keys_outside_a_window_are_nan() -> None:
     runs = all_runs(tiny_family("mistral"), hand_made())
     assert runs[0]["icl"].earlier is not None
     assert np.isnan(runs[0]["icl"].earlier).all()
-    # The last of 3 query tokens sees the separator of the last demonstration.
+    # The last of 3 query tokens sees the separator before them.
     earlier = runs[1]["icl"].earlier
     assert earlier is not None
-    assert earlier.shape == (2, 4, 20)
+    assert earlier.shape == (2, 4, 21)
     assert np.isnan(earlier[..., :-1]).all()
     assert np.isfinite(earlier[..., -1]).all()
 
@@ -171,7 +172,7 @@ def test_other_demonstrations_than_the_prompts_are_refused() -> None:
 def test_prompts_that_cannot_be_run_are_refused() -> None:
     model, prompts = tiny_family("gpt2"), hand_made()
     long = {"icl": Condition(random_ids(60).numpy())}
-    with pytest.raises(Refusal, match="needed prompts of at most 64 tokens, came one of 70"):
+    with pytest.raises(Refusal, match="needed prompts of at most 64 tokens, came one of 71"):
         list(run_conditions(loaded(model), prompts, long))
     with pytest.raises(Refusal, match="unknown position"):
         run_conditions(loaded(model), prompts, long, position="end")  # type: ignore[arg-type]

@@ -68,7 +68,8 @@ def test_scores_inputs_and_updates_equal_plain_products(name: str, layer: int) -
     turn = rotated if name == "llama" else lambda rows, start: rows
     for query, tokens in enumerate(prompts.queries):
         record, own = runs[query]["icl"], len(tokens)
-        x, q, k, v = projected(model, name, layer, [*shown, *tokens])
+        whole = [*shown, *prompts.in_context[query]]
+        x, q, k, v = projected(model, name, layer, whole)
         np.testing.assert_allclose(record.inputs[layer], x[-1], atol=1e-4)
         np.testing.assert_allclose(record.query[layer], q[:, -1], atol=1e-4)
         q, k = turn(q, 0), turn(k, 0)
@@ -85,7 +86,7 @@ def test_scores_inputs_and_updates_equal_plain_products(name: str, layer: int) -
         assert alone is not None
         _, _, k, v = projected(model, name, layer, [1, *tokens])
         # The keys of the query by itself, rotated to where it stands in the prompt.
-        k = turn(k[:, 1:], len(shown))
+        k = turn(k[:, 1:], len(whole) - own)
         np.testing.assert_allclose(alone[layer], v[:, 1:].mT @ k, atol=1e-2, rtol=1e-3)
     x, q, k, v = (part[..., 1:, :] for part in projected(model, name, layer, shown))
     np.testing.assert_allclose(context.inputs[layer], x, atol=1e-4)

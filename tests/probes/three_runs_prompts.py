@@ -21,26 +21,30 @@ Tokens = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class HandMadePrompts:
-    """Three demonstrations that end in a separator (63) and five queries with three labels."""
+    """Three demonstrations, each ending in token 63, and five queries with three labels."""
 
     bos: int | None
     demonstrations: tuple[Tokens, ...]
     alone: tuple[Tokens, ...]
     alone_answers: tuple[slice, ...]
     queries: tuple[Tokens, ...]
+    in_context: tuple[Tokens, ...]
     labels: tuple[tuple[Tokens, ...], ...]
 
 
 def hand_made(bos: int | None = 1) -> HandMadePrompts:
     texts = demonstrations(6, 4, 7, seed=3)
     before = [] if bos is None else [bos]
+    queries = demonstrations(5, 3, 5, 6, 3, seed=20)
     alone = tuple(np.array([*before, *text]) for text in texts)
     return HandMadePrompts(
         bos=bos,
         demonstrations=tuple(np.array([*text, 63]) for text in texts),
         alone=alone,
         alone_answers=tuple(slice(len(tokens) - 1, len(tokens)) for tokens in alone),
-        queries=demonstrations(5, 3, 5, 6, 3, seed=20),
+        queries=queries,
+        # Behind other text the first word is cut otherwise, and most have a separator (62).
+        in_context=(np.r_[61, queries[0][1:]], *(np.r_[62, 61, one[1:]] for one in queries[1:])),
         labels=((np.array([7]), np.array([8, 9]), np.array([8, 10, 11])),) * 5,
     )
 
