@@ -12,6 +12,7 @@ from probes.model_facts import (
     cache_argument,
     forget_lengths,
     input_device,
+    keeps_few_logits,
 )
 from probes.shared_cache import CachedRecorder, SharedLayer
 
@@ -62,5 +63,6 @@ class WholeContinuation:
         self.ids = torch.cat([self.ids, tokens[:, None].to(self.ids.device)], 1)
         ids = self.ids.to(input_device(self.model))
         forget_lengths(self.model)
-        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits
+        few = {"logits_to_keep": 1} if keeps_few_logits(self.model) else {}
+        logits: Tensor = self.model(input_ids=ids, use_cache=False, **few).logits
         return logits[:, -1].float()

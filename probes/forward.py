@@ -1,6 +1,5 @@
 """One recorded forward of a language model: what is kept of each layer, and a few logits."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from probes.model_facts import (
     cache_argument,
     forget_lengths,
     input_device,
+    keeps_few_logits,
     model_name,
 )
 from probes.scores import LayerRows, take_rows
@@ -30,7 +30,7 @@ class Forward(NamedTuple):
 
 
 def _logits(model: Any, ids: Tensor, rows: Tensor, arguments: dict[str, Any]) -> Tensor:
-    few = "logits_to_keep" in inspect.signature(model.forward).parameters and rows.dim() == 1
+    few = keeps_few_logits(model) and rows.dim() == 1
     if few:
         arguments["logits_to_keep"] = rows
     logits: Tensor = model(input_ids=ids, **arguments).logits

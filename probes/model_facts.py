@@ -197,6 +197,11 @@ def cache_argument(model: Any) -> str:
     return "cache" if "cache" in known else "past_key_values"
 
 
+def keeps_few_logits(model: Any) -> bool:
+    """Whether this model's forward can give the logits of a few positions alone."""
+    return "logits_to_keep" in inspect.signature(model.forward).parameters
+
+
 def input_device(model: Any) -> torch.device:
     """Where this model's tokens go (a sharded model's first device)."""
     return torch.device(model.get_input_embeddings().weight.device)

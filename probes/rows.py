@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from probes.blocks import Ask, run_blocks
+from probes.memory import Plan, Prompts, plan
 from probes.model_facts import Sharing, sharing, the_module
 from probes.prefix import run_prefix
 from probes.readout import greedy_answers
@@ -115,11 +116,14 @@ def context_rows(
     prefix_rows: bool = True,
     answer_tokens: int = 8,
     block: int = 0,
+    memory: int | None = None,
 ) -> ContextRows:
     """Rows of every query, and of every example's own answer position, from one pass.
 
     `loaded`: a loaded model (its tokenizer decodes the answers). `answer_tokens`: longest answer,
-    0 for none. `block`: queries run at once (0: all). Nothing is kept between calls.
+    0 for none. `block`: queries run at once (0: as many as `memory` holds). `memory`: bytes over
+    the loaded model that this may take (None: no limit); the rows do not depend on it beyond
+    rounding. Nothing is kept between calls.
     """
     model = the_module(loaded)
     ask = Ask(
@@ -129,17 +133,42 @@ def context_rows(
         keep=reduction(tokenized.parts),
         go_on=answer_tokens > 0,
     )
-    return _rows_of(loaded, model, ask, answer_tokens, block)
+    examples = len(tokenized.parts[PARTS[-1]])
+    way = plan(model, _prompts(ask, answer_tokens, examples), budget=memory)
+    return _rows_of(loaded, model, ask, answer_tokens, way._replace(block=block or way.block))
 
 
-def _rows_of(loaded: Any, model: Any, ask: Ask, answer_tokens: int, block: int) -> ContextRows:
-    length = ask.past + len(ask.prefix) + ask.suffixes.shape[1] + answer_tokens
-    how = sharing(model, length)
+def _prompts(ask: Ask, answer_tokens: int, examples: int) -> Prompts:
+    return Prompts(
+        prefix=ask.past + len(ask.prefix),
+        suffix=ask.suffixes.shape[1],
+        queries=len(ask.suffixes),
+        answer=answer_tokens,
+        rows=0 if ask.positions is None else len(ask.positions),
+        examples=examples,
+    )
+
+
+def planned(
+    loaded: Any, tokenized: Tokens, *, prefix_rows: bool, answer_tokens: int, memory: int | None
+) -> Plan:
+    """How `context_rows` would run this context."""
+    ask = Ask(
+        _ids(tokenized.prefix),
+        _ids(tokenized.suffixes),
+        _ids(tokenized.prefix_answers) if prefix_rows else None,
+        keep=lambda rows: rows,
+    )
+    examples = len(tokenized.parts[PARTS[-1]])
+    return plan(the_module(loaded), _prompts(ask, answer_tokens, examples), budget=memory)
+
+
+def _rows_of(loaded: Any, model: Any, ask: Ask, answer_tokens: int, way: Plan) -> ContextRows:
     kept: list[dict[int, Tensor]] = []
     of_prefix: dict[int, Tensor] | None = None
     answers: list[str] = []
     began, answering = time.perf_counter(), 0.0
-    for part in run_blocks(model, ask, how=how, block=block):
+    for part in run_blocks(model, ask, how=way.sharing, block=way.block):
         kept.append(part.kept)
         of_prefix = of_prefix or part.of_prefix
         if part.continuation is not None and answer_tokens:
@@ -155,7 +184,7 @@ def _rows_of(loaded: Any, model: Any, ask: Ask, answer_tokens: int, block: int) 
         answers=answers,
         layers=tuple(sorted(kept[0])),
         unseen=int(np.isnan(query[..., 0, :]).sum()),
-        sharing=how,
+        sharing=way.sharing,
         seconds={"forward": time.perf_counter() - began - answering, "answers": answering},
     )
 
@@ -167,11 +196,18 @@ def _common_length(a: Tensor, b: Tensor) -> int:
 
 
 def pair_rows(
-    loaded: Any, a: Tokens, b: Tokens, *, answer_tokens: int = 0, block: int = 0
+    loaded: Any,
+    a: Tokens,
+    b: Tokens,
+    *,
+    answer_tokens: int = 0,
+    block: int = 0,
+    memory: int | None = None,
 ) -> tuple[ContextRows, ContextRows]:
     """Query rows of two contexts whose prompts begin alike; their common tokens run once.
 
-    No prefix rows. Equal to one `context_rows` each; costs it where nothing may be shared.
+    No prefix rows. Options as those of `context_rows`. Equal to one `context_rows` each; costs it
+    where nothing may be shared.
     """
     model = the_module(loaded)
     first, second = _ids(a.prefix), _ids(b.prefix)
@@ -187,5 +223,10 @@ def pair_rows(
         keep = reduction(tokenized.parts)
         go_on = answer_tokens > 0
         ask = Ask(ids[start:], _ids(tokenized.suffixes), None, keep, before, go_on)
-        both.append(_rows_of(loaded, model, ask, answer_tokens, block))
+        way = plan(
+            model, _prompts(ask, answer_tokens, len(tokenized.parts[PARTS[-1]])), budget=memory
+        )
+        both.append(
+            _rows_of(loaded, model, ask, answer_tokens, way._replace(block=block or way.block))
+        )
     return both[0], both[1]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-_BLOCK_ELEMENTS = 1 << 24
+BLOCK_ELEMENTS = 1 << 24
 
 
 class LayerRows(NamedTuple):
@@ -164,7 +164,7 @@ def attended(query: Tensor, keys: KeyValues, rule: ScoreRule, *, dropout: float 
     Runs in blocks of rows, so memory grows linearly in the number of keys.
     """
     batch, heads, length, _ = query.shape
-    block = max(1, _BLOCK_ELEMENTS // (batch * heads * keys.length))
+    block = max(1, BLOCK_ELEMENTS // (batch * heads * keys.length))
     everything = torch.arange(length, device=query.device)
     parts = []
     for rows in [None] if block >= length else torch.split(everything, block):

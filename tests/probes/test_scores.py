@@ -158,7 +158,7 @@ def test_output_in_blocks_of_rows_is_the_output(monkeypatch: pytest.MonkeyPatch)
     keys = KeyValues(*torch.randn(2, 2, 2, 9, 8, generator=generator))
     rule = ScoreRule(0.5, softcap=2.0, causal=True)
     whole = attended(query, keys, rule).output
-    monkeypatch.setattr("probes.scores._BLOCK_ELEMENTS", 2 * 4 * 9 * 2)
+    monkeypatch.setattr("probes.scores.BLOCK_ELEMENTS", 2 * 4 * 9 * 2)
     torch.testing.assert_close(attended(query, keys, rule).output, whole)
 
 
