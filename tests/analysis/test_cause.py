@@ -185,9 +185,9 @@ def test_the_share_is_the_squared_correlation() -> None:
         row = row - row.mean(2, keepdims=True)
         return (row - row.mean(1, keepdims=True)).ravel()
 
-    for share, row in ((found.share_before, before), (found.share_after, after)):
+    for part, row in ((found.share_before, before), (found.share_after, after)):
         expected = np.corrcoef(centred(row), centred(target))[0, 1] ** 2
-        assert share.estimate == pytest.approx(expected)
+        assert part.estimate == pytest.approx(expected)
 
 
 def test_the_change_of_the_share_is_covered() -> None:
