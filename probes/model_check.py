@@ -9,7 +9,7 @@ import torch
 from probes.anchors import AnchorReading, anchor_of, read_anchor
 from probes.models import LoadedModel, load_model
 from probes.packaged import refuse_unsound_copy
-from probes.registry import REGISTRY
+from probes.registry import BUILT_IN, REGISTRY
 from probes.sources import find_source
 from probes.weight_files import remembered_sha256
 from prompts.refusal import Refusal
@@ -22,9 +22,9 @@ _SHA256_DIGITS = 64
 class ModelCheck:
     """What a check found; a model that cannot be used is refused instead.
 
-    `nats_per_token` is the mean surprise at a plain English sentence, `chance_nats` that of a
-    model which knows nothing (the log of its vocabulary's size). `anchors` is empty where none
-    are registered.
+    `nats_per_token` is the mean surprise at a plain English sentence (None for a built-in model,
+    which has seen none), `chance_nats` that of a model which knows nothing (the log of its
+    vocabulary's size). `anchors` is empty where none are registered.
     """
 
     name: str
@@ -32,7 +32,7 @@ class ModelCheck:
     file_hash: str
     files: int
     bytes: int
-    nats_per_token: float
+    nats_per_token: float | None
     chance_nats: float
     anchors: tuple[AnchorReading, ...]
 
@@ -58,7 +58,7 @@ def check_model(
         file_hash=loaded.file_hash,
         files=len(source.weights),
         bytes=sum(path.stat().st_size for path in source.weights),
-        nats_per_token=nats_per_token(loaded),
+        nats_per_token=None if name in BUILT_IN else nats_per_token(loaded),
         chance_nats=math.log(loaded.model.config.get_text_config().vocab_size),
         anchors=read_anchor(loaded.model, loaded.tokenizer, anchor) if anchor else (),
     )

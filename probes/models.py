@@ -1,4 +1,4 @@
-"""Loads a model by name: a registered one, a Hugging Face id, a local folder, or a GGUF file."""
+"""Loads a model by name: registered, built in, a Hugging Face id, a local folder or a GGUF file."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ from probes.anchors import refuse_off_anchor
 from probes.hub import cached_models, pull_from_hub
 from probes.packaged import Progress, packaged_folder, pull_packaged
 from probes.read_model import Attention, Reading, dtype_named, read_model, refuse_missing_device
-from probes.registry import REGISTRY
+from probes.registry import BUILT_IN, REGISTRY, BuiltInModel
 from probes.shape import model_shape
 from probes.sources import find_source, is_on_disk, model_folder, refuse_path_like
 from prompts.refusal import Refusal, unknown_name
@@ -106,11 +106,14 @@ def pull_model(
             version = REGISTRY[name].requirement
             raise Refusal(f"{name} is always {version}; came the revision {revision!r}")
         return pull_packaged(REGISTRY[name], progress)
+    if name in BUILT_IN:
+        progress(f"{name} comes with HatLens")
+        return find_source(name, revision=revision).folder
     if is_on_disk(name):
         raise Refusal(f"{name!r} is already here: a file or folder needs no pull")
     refuse_path_like(name)
     if "/" not in name and _is_near(name):
-        raise unknown_name("model", name, REGISTRY)
+        raise unknown_name("model", name, [*REGISTRY, *BUILT_IN])
     folder = pull_from_hub(
         name, revision=revision, trust_remote_code=trust_remote_code, progress=progress
     )
@@ -120,8 +123,9 @@ def pull_model(
 
 
 def list_models() -> tuple[ListedModel, ...]:
-    """The registered models, here or not, then what the Hugging Face cache holds."""
+    """The registered models, here or not, the built-in ones, then the Hugging Face cache's."""
     registered = [_listed(name) for name in REGISTRY]
+    registered += [_carried(built_in) for built_in in BUILT_IN.values()]
     cached = [
         ListedModel(name, "in the Hugging Face cache", True, size)
         for name, size in cached_models().items()
@@ -132,10 +136,20 @@ def list_models() -> tuple[ListedModel, ...]:
 def _listed(name: str) -> ListedModel:
     packaged = REGISTRY[name]
     folder = packaged_folder(packaged)
-    size = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+    size = _bytes_in(folder)
     description = f"{packaged.description}; {packaged.licence}; PyPI {packaged.requirement}"
     return ListedModel(name, description, folder.is_dir(), size)
 
 
+def _carried(built_in: BuiltInModel) -> ListedModel:
+    size = _bytes_in(built_in.folder)
+    description = f"{built_in.description}; comes with HatLens"
+    return ListedModel(built_in.name, description, size > 0, size)
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+
+
 def _is_near(name: str) -> bool:
-    return bool(get_close_matches(name, REGISTRY, cutoff=0.6))
+    return bool(get_close_matches(name, [*REGISTRY, *BUILT_IN], cutoff=0.6))

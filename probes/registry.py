@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,22 @@ class PackagedModel:
         return f"{self.package}=={self.version}"
 
 
+@dataclass(frozen=True)
+class BuiltInModel:
+    """A model that HatLens itself carries, trained here for one kind of prompt.
+
+    `folder` holds it, `sha256` is that of its weight file. `settings` are the study settings
+    whose prompts it was trained on; they hold where a user gives none.
+    """
+
+    name: str
+    description: str
+    folder: Path
+    sha256: str
+    settings: Mapping[str, Any]
+    anchor: Anchor
+
+
 _SMOLLM2 = PackagedModel(
     name="smollm2-135m",
     description="SmolLM2-135M-Instruct, 4-bit weights de-quantised to float32",
@@ -58,4 +76,25 @@ _SMOLLM2 = PackagedModel(
     ),
 )
 
+_TEXT_REGRESSOR = BuiltInModel(
+    name="text-regressor",
+    description="a small character-level GPT-2 that regresses on lines such as 37;52",
+    folder=Path(__file__).parent / "reference" / "text_regressor",
+    sha256="09045635ef4710334abab8d99da5dc73d0c48463fce16943df4c23c39383d0c6",
+    settings=MappingProxyType(
+        {
+            "features": 1,
+            "examples": 8,
+            "layout": "{x1};{y}",
+            "codec": "unsigned-integer(2,0)",
+        }
+    ),
+    anchor=Anchor(
+        prompt="20;30\n70;80\n40;50\n60;",
+        log_probabilities=MappingProxyType({"6": -0.42, "7": -1.083, "8": -6.301}),
+        tolerance=1e-2,
+    ),
+)
+
 REGISTRY: Mapping[str, PackagedModel] = MappingProxyType({_SMOLLM2.name: _SMOLLM2})
+BUILT_IN: Mapping[str, BuiltInModel] = MappingProxyType({_TEXT_REGRESSOR.name: _TEXT_REGRESSOR})

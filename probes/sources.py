@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from probes import gguf_file
 from probes.hub import cached_models, cached_snapshot
 from probes.packaged import WEIGHTS, packaged_folder, refuse_unsound_copy
-from probes.registry import REGISTRY
+from probes.registry import BUILT_IN, REGISTRY
 from probes.weight_files import hash_of_files, refuse_damaged_safetensors, shard_names
 from prompts.refusal import Refusal, unknown_name
 
@@ -67,8 +68,8 @@ def is_on_disk(name: str) -> bool:
 
 
 def known_names() -> list[str]:
-    """The registered models and those in the Hugging Face cache."""
-    return [*REGISTRY, *cached_models()]
+    """The registered models, the built-in ones and those in the Hugging Face cache."""
+    return [*REGISTRY, *BUILT_IN, *cached_models()]
 
 
 def model_folder(folder: Path, *, revision: str, said: str) -> Source:
@@ -116,6 +117,19 @@ def _packaged(name: str, revision: str | None) -> Source | None:
     )
 
 
+def _built_in(name: str, revision: str | None) -> Source | None:
+    if name not in BUILT_IN:
+        return None
+    built_in = BUILT_IN[name]
+    _refuse_revision(name, revision, "a model that comes with HatLens")
+    installed = version("hatlens")
+    source = model_folder(built_in.folder, revision=installed, said=f"HatLens {installed}")
+    if source.file_hash != built_in.sha256:
+        sentence = f"damaged: SHA-256 {source.file_hash}, expected {built_in.sha256}"
+        raise Refusal(f"{sentence}; installing HatLens anew mends it", where=str(built_in.folder))
+    return source
+
+
 def _on_disk(name: str, revision: str | None) -> Source | None:
     if not is_on_disk(name):
         return None
@@ -142,7 +156,12 @@ def _on_hub(name: str, revision: str | None) -> Source | None:
         ) from None
 
 
-_FINDERS: tuple[Callable[[str, str | None], Source | None], ...] = (_packaged, _on_disk, _on_hub)
+_FINDERS: tuple[Callable[[str, str | None], Source | None], ...] = (
+    _packaged,
+    _built_in,
+    _on_disk,
+    _on_hub,
+)
 
 
 def _refuse_revision(name: str, revision: str | None, what: str) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from probes.model_check import PLAIN_ENGLISH
 from probes.model_facts import input_device, model_name, the_module
+from probes.registry import BUILT_IN
 from prompts.pieces import cut, leading_ids
 from prompts.refusal import Refusal
 
@@ -86,7 +87,8 @@ def tokenizer_gate(loaded: Any, *, bos: int | None) -> TokenizerReport:
         notes=(
             *_of_ids(model, rows, highest),
             *_of_bos(model, tokenizer),
-            *_of_text(found),
+            # A built-in model was trained on numbers alone.
+            *(() if getattr(loaded, "name", "") in BUILT_IN else _of_text(found)),
         ),
     )
 

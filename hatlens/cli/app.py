@@ -12,6 +12,7 @@ from hatlens.cli.export import export
 from hatlens.cli.models import app as models
 from hatlens.cli.probe import probe
 from hatlens.cli.prompts import app as prompts
+from hatlens.cli.reference import app as reference
 from hatlens.cli.report import report
 from hatlens.cli.validate import app as validate
 
@@ -25,7 +26,12 @@ app = typer.Typer(
 )
 for command in (probe, analyse, report, bank, export, doctor):
     app.command(command.__name__)(command)
-for group, name in ((models, "models"), (prompts, "prompts"), (validate, "validate")):
+for group, name in (
+    (models, "models"),
+    (prompts, "prompts"),
+    (validate, "validate"),
+    (reference, "reference"),
+):
     app.add_typer(group, name=name)
 
 

@@ -77,6 +77,8 @@ def check(
             f"log-probability of {anchor.continuation!r}: {anchor.found:.3f} "
             f"(expected {anchor.expected:.3f} +- {anchor.tolerance:g})"
         )
+    if found.nats_per_token is None:
+        return
     print(
         f"plain English: {found.nats_per_token:.2f} nats per token "
         f"(a model that knows nothing: {found.chance_nats:.2f})"

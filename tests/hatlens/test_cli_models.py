@@ -20,13 +20,16 @@ def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list_says_which_command_gets_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_app(app, ["list"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("smollm2-135m    not here  SmolLM2-135M-Instruct")
+    assert out.startswith("smollm2-135m      not here  SmolLM2-135M-Instruct")
+    assert "\ntext-regressor        1 MB  a small character-level GPT-2" in out
     assert "`hatlens models pull smollm2-135m` gets it." in out
     assert run_app(app, ["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["models"]
-    assert [(model["name"], model["here"], model["bytes"]) for model in listed] == [
-        ("smollm2-135m", False, 0)
+    assert [(model["name"], model["here"]) for model in listed] == [
+        ("smollm2-135m", False),
+        ("text-regressor", True),
     ]
+    assert listed[0]["bytes"] == 0
 
 
 def test_check_reports_what_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
