@@ -65,6 +65,7 @@ def behaviour(
     unit: str = "context",
     printed_size: float = 1.0,
     spread: Floats | float | None = None,
+    mean_answers: Floats | None = None,
 ) -> Behaviour:
     """Compare the model's answers with simple predictors and with every hypothesis.
 
@@ -72,18 +73,22 @@ def behaviour(
     context where contexts are not independent, `unit` its name. printed_size: what one codec
     unit of y is in printed numbers; the sentence speaks in those, all arrays in codec units.
     spread: sd of the reading, which leaves out queries that cannot tell (`agreement`).
+    mean_answers: (C, M), the means of the answers' distributions in codec coordinates, where they
+    were read; hypotheses are then compared with these, the gate stays with the printed answers.
     The gate and every paired comparison are of absolute errors, with skewness-corrected t
     intervals over units (`analysis.inference.around`).
     """
     errors = held_out_errors(contexts, targets, blocks=blocks)
     many = tuple(hypotheses)
-    lines = agreement(contexts, targets, many, blocks=blocks, spread=spread)
+    compared = contexts if mean_answers is None else contexts._replace(answers=mean_answers)
+    lines = agreement(compared, targets, many, blocks=blocks, spread=spread)
     reason = why_not_assessable(contexts, errors, unit)
     standing = {name: stands(errors.absolute_difference[name]) for name in RIVALS}
     beats_mean = standing["mean"] == "better" and not reason
     nearest = nearest_names(lines) if errors.readable else ()
     named_class = class_of(nearest, many, contexts)
-    alike = resemblance(lines, nearest, named_class) if nearest else ""
+    they = "they are" if mean_answers is None else "their means are"
+    alike = resemblance(lines, nearest, named_class, they=they) if nearest else ""
     return Behaviour(
         label=label_of(reason, beats_mean, named_class[:1] or nearest),
         sentence=sentence_of(reason, errors, standing, alike, printed_size, unit),
@@ -177,7 +182,11 @@ def sentence_of(
 
 
 def resemblance(
-    lines: tuple[Agreement, ...], nearest: tuple[str, ...], named_class: tuple[str, ...]
+    lines: tuple[Agreement, ...],
+    nearest: tuple[str, ...],
+    named_class: tuple[str, ...],
+    *,
+    they: str = "they are",
 ) -> str:
     """Which hypotheses the answers are nearest to, and how near."""
     said = named_class[0] if named_class else lines[0].hypothesis
@@ -189,7 +198,7 @@ def resemblance(
     if named_class:
         others = f"; not separable from it on this design: {named(named_class[1:])}"
         return (
-            f"Of {len(lines)} hypotheses they are nearest to {said}, at {away}"
+            f"Of {len(lines)} hypotheses {they} nearest to {said}, at {away}"
             f"{others if named_class[1:] else ''}."
         )
     return (

@@ -116,6 +116,49 @@ def agreement_intervals(agreement: pd.DataFrame, *, most: int = 15) -> go.Figure
     return _table_dots(nearest, "hypothesis", "spd", axis="squared distance / variance of y")
 
 
+def calibration(curve: pd.DataFrame) -> go.Figure:
+    """How often the truth lies below each quantile, with intervals; the diagonal is calibrated."""
+    figure = go.Figure(layout=_layout(height=380))
+    band = [*curve["share_high"], *curve["share_low"][::-1]]
+    levels = [*curve["level"], *curve["level"][::-1]]
+    if not any(map(is_missing, band)):
+        figure.add_trace(
+            go.Scatter(
+                x=levels,
+                y=band,
+                fill="toself",
+                line={"width": 0},
+                fillcolor=FAINT,
+                opacity=0.3,
+                hoverinfo="skip",
+                name="95 % interval",
+            )
+        )
+    figure.add_trace(
+        go.Scatter(
+            x=curve["level"],
+            y=curve["share"],
+            mode="lines+markers",
+            name="model",
+            line={"color": BLUE},
+            hovertemplate="below the %{x:.0%} quantile: %{y:.0%}",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[0, 1],
+            y=[0, 1],
+            mode="lines",
+            name="calibrated",
+            hoverinfo="skip",
+            line={"color": INK, "dash": "dash", "width": 1},
+        )
+    )
+    figure.update_xaxes(title_text="quantile of the answer's distribution", range=[0, 1])
+    figure.update_yaxes(title_text="share of truths below it", range=[0, 1])
+    return figure
+
+
 def answers_scatter(answers: pd.DataFrame) -> go.Figure:
     """Each readable answer against the truth, in printed units; predictors can be switched on.
 

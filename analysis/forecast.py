@@ -48,7 +48,7 @@ def forecast(
         missing=score.missing,
         undefined=int((given.probabilities.sum(-1) == 0).sum()),
         crps=over_contexts(crps(given, truth)),
-        coverage={level: over_contexts(covered(given, truth, level)) for level in levels},
+        coverage={level: share(covered(given, truth, level)) for level in levels},
         unexplored=float(given.unexplored.max(initial=0.0)),
     )
 
@@ -66,7 +66,7 @@ def calibration_curve(given: Distributions, truth: Floats, levels: Floats) -> li
     for level in levels:
         part = np.divide(level - below, step, where=step > 0, out=np.zeros_like(step))
         reached = np.where(step > 0, np.clip(part, 0, 1), (level >= below).astype(np.float64))
-        curve.append(over_contexts(np.where(np.isnan(step), np.nan, reached)))
+        curve.append(share(np.where(np.isnan(step), np.nan, reached)))
     return curve
 
 
@@ -76,6 +76,12 @@ def over_contexts(values: Floats) -> Interval:
     counts = known.sum(1)
     sums = np.where(known, values, 0.0).sum(1)
     return mean_interval(np.divide(sums, counts, where=counts > 0, out=np.full(len(sums), np.nan)))
+
+
+def share(values: Floats) -> Interval:
+    """`over_contexts` of zeros and ones; a share and its interval lie in [0, 1]."""
+    found = over_contexts(values)
+    return Interval(*(float(np.clip(bound, 0.0, 1.0)) for bound in found))
 
 
 def _or_infinite(values: Floats) -> Interval:

@@ -1,31 +1,12 @@
 """Parts of a study's page that are there only where they were measured: one function each."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import pandas as pd
+from collections.abc import Callable
 
 from analysis import report_tables
 from analysis.number_text import is_missing, number_text
-from analysis.picture import Picture
-from analysis.report_tables import Column, Table
-
-Result = Mapping[str, Any]
-Tables = Mapping[str, pd.DataFrame]
-
-
-class Part(NamedTuple):
-    """One part of the page: what was found in a sentence, then pictures, then tables.
-
-    name: its anchor; link: its name in the page's contents.
-    """
-
-    name: str
-    link: str
-    heading: str
-    sentences: Sequence[str]
-    pictures: Sequence[Picture] = ()
-    tables: Sequence[Table] = ()
+from analysis.reading_part import reading
+from analysis.report_part import Part, Result, Tables
+from analysis.report_tables import Column
 
 
 def parts_of(anchor: str, result: Result, tables: Tables) -> list[Part]:
@@ -84,5 +65,5 @@ def ceiling_sentence(result: Result) -> str:
     )
 
 
-MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (controls,)
+MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (reading, controls)
 """One line a part; a part that a study did not measure is left out."""

@@ -23,6 +23,8 @@ from hatlens.headline import headline
 from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, StoredSet, load_set
+from hatlens.stages import STAGES, Evidence
+from hatlens.stages.reading import mean_answers
 from hatlens.store import RunFolder, json_text, plain
 from probes.rows import PARTS
 from prompts.refusal import Refusal
@@ -67,6 +69,11 @@ def conclude(
         preview=preview_reason(config, folder),
     )
     controls = run_controls(config, folder, tested[0].arrays, hypotheses, with_bank(hypotheses))
+    evidence = Evidence(
+        config, folder, main, tested[0].arrays, tested[0].test, with_bank(hypotheses)
+    )
+    concluded = {stage.name: stage.conclude(evidence) for stage in STAGES}
+    found = {name: one for name, one in concluded.items() if one is not None}
     texts, _ = stored_rows.answers(folder, TRAINED)
     folder.write_tables(
         {
@@ -77,6 +84,7 @@ def conclude(
             "agreement": tables.agreement_table(tested[0].behaviour),
             "answers": tables.answers_table(tested[0].arrays, main, texts),
             **({"controls": controls_table(labels, controls)} if controls else {}),
+            **{name: table for one in found.values() for name, table in one.tables.items()},
         }
     )
     seconds = time.monotonic() - begun
@@ -85,6 +93,8 @@ def conclude(
     if controls:
         result["controls"] = plain(controls_result(labels, controls))
         result["split_half_reliability"] = plain(reliability(controls))
+    for name, one in found.items():
+        result[name] = plain({**one.result, "sentence": one.sentence})
     folder.write_text("results.json", json_text(result))
 
 
@@ -120,6 +130,7 @@ def test_variant(
         pairs=stored_rows.pair_scores(folder, variant),
         blocks=facts["blocks"],
     )
+    means = mean_answers(config, folder) if variant == TRAINED else None
     found = behaviour(
         arrays,
         main.targets,
@@ -127,6 +138,7 @@ def test_variant(
         blocks=facts["blocks"],
         unit=facts["unit"],
         printed_size=float(main.half_range[-1]),
+        mean_answers=None if means is None else main.codec_y(means),
     )
     alone = survey(
         scores,

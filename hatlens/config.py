@@ -51,7 +51,7 @@ def _several(value: object) -> object:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
-FREE = ("twins", "twins_in_full", "controls", "hypotheses", "flips")
+FREE = ("twins", "twins_in_full", "controls", "reading", "hypotheses", "flips")
 """Settings that may change on stored rows: a twin is added, the analysis is done again."""
 
 
@@ -88,6 +88,9 @@ class StudyConfig(BaseModel):
     layout: str = "arrow"
     codec: str = "unsigned-decimal"
     bos: Literal["auto", "always", "never"] = "auto"
+
+    reading: Literal["exact", "greedy"] = "exact"
+    mass: Number = Field(0.99, gt=0, le=1)
 
     hypotheses: Texts = ("ols",)
     twins: Texts = ("score-scale-matched", "shuffled")

@@ -17,6 +17,8 @@ from hatlens.config import FREE, StudyConfig
 from hatlens.hypotheses import resolve
 from hatlens.progress import Report
 from hatlens.sets import CONTROL_SETS, MAIN, PAIRS_A, REPLICATE, StudySets, draw_sets, store_sets
+from hatlens.stages import STAGES, Bench
+from hatlens.stages.stage import run_stage
 from hatlens.store import RunFolder
 from probes.model_facts import attention_layers
 from probes.models import LoadedModel, load_model
@@ -60,7 +62,9 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     folder.refuse_place()
     study = draw_sets(config)
     planned = cells(config, study)
-    if folder.manifest() and all(folder.has(cell) for names in planned.values() for cell in names):
+    of_stages = [name for stage in STAGES for name in stage.cells(config, study)]
+    wanted = [*of_stages, *(name for names in planned.values() for name in names)]
+    if folder.manifest() and all(folder.has(cell) for cell in wanted):
         folder.open(config.model_dump(mode="json"), free=FREE)
         return
     loaded, tokens = prepare(config, folder, study, report)
@@ -73,6 +77,9 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         first = partial(context_rows, model, tokens[MAIN][0], prefix_rows=False, answer_tokens=0)
         with fastest_threads(first) if model.device == "cpu" else nullcontext():
             run_cells(folder, variant, names, model, tokens, report)
+    bench = Bench(config, study, loaded, tokens, folder)
+    for stage in STAGES:
+        run_stage(stage, bench, report)
     note_cost(folder, time.monotonic() - begun)
 
 

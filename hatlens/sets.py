@@ -121,8 +121,12 @@ class StoredSet(NamedTuple):
             queries=self.queries,
             x_text=self.x_text,
             query_text=self.query_text,
-            answers=(answers - self.middle[-1]) / self.half_range[-1],
+            answers=self.codec_y(answers),
         )
+
+    def codec_y(self, printed: Floats) -> Floats:
+        """Values of y from printed units to codec coordinates."""
+        return np.asarray((printed - self.middle[-1]) / self.half_range[-1])
 
     def printed_y(self, values: Floats) -> Floats:
         """Values of y from codec coordinates to printed units."""

@@ -40,6 +40,8 @@ def probe(
     twins: s.Twins = None,
     twins_in_full: s.TwinsInFull = False,
     controls: s.Controls = False,
+    reading: s.Reading = None,
+    mass: s.Mass = None,
     hypotheses: s.Hypotheses = None,
     pairs: s.Pairs = None,
     flips: s.Flips = None,

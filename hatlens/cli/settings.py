@@ -34,6 +34,8 @@ DateFormat = Annotated[str | None, Option(help="how dates in --data are written,
 Dependent = Annotated[bool, Option("--allow-dependent", help="dependent columns: minimum norm")]
 Twins = Annotated[list[str] | None, Option(help="kind of untrained twin, or none")]
 TwinsInFull = Annotated[bool, Option("--twins-in-full", help="also replicates and pairs on twins")]
+Reading = Annotated[str | None, Option(help="answers: exact (distributions) or greedy only")]
+Mass = Annotated[float | None, Option(help="share of each answer's distribution to explore")]
 Controls = Annotated[
     bool, Option("--controls", help="foreign S, y and order permuted, other codec, split halves")
 ]
