@@ -26,8 +26,10 @@ def run_cells(
     model: LoadedModel,
     tokens: Tokens,
     report: Report,
+    *,
+    memory: int | None = None,
 ) -> None:
-    """Run and store the cells of one model that are not yet there."""
+    """Run and store the cells of one model that are not yet there, in `memory` bytes each."""
     stage = f"contexts on the {variant} model"
     done = sum(folder.has(name) for name in names)
     report(stage, done, len(names))
@@ -35,13 +37,19 @@ def run_cells(
         if folder.has(name):
             continue
         set_name, index = name.split("/")[-2], int(name.split("/")[-1])
-        folder.write_arrays(name, cell(set_name, index, variant, model, tokens))
+        folder.write_arrays(name, cell(set_name, index, variant, model, tokens, memory=memory))
         done += 1
         report(stage, done, len(names))
 
 
 def cell(
-    set_name: str, index: int, variant: str, model: LoadedModel, tokens: Tokens
+    set_name: str,
+    index: int,
+    variant: str,
+    model: LoadedModel,
+    tokens: Tokens,
+    *,
+    memory: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """The arrays of one cell.
 
@@ -50,7 +58,7 @@ def cell(
     contexts; a pair keeps the scores of its shared examples only.
     """
     if set_name == PAIRS_A:
-        one, two = pair_rows(model, tokens[PAIRS_A][index], tokens[PAIRS_B][index])
+        one, two = pair_rows(model, tokens[PAIRS_A][index], tokens[PAIRS_B][index], memory=memory)
         return {
             "score_a": one.query[..., SCORE, :PROBES],
             "score_b": two.query[..., SCORE, :PROBES],
@@ -63,6 +71,7 @@ def cell(
         tokens[set_name][index],
         prefix_rows=whole and variant == TRAINED,
         answer_tokens=ANSWER_TOKENS if answered else 0,
+        memory=memory,
     )
     arrays: dict[str, NDArray[Any]] = {
         "score": rows.query[..., SCORE, :],

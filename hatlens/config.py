@@ -51,7 +51,7 @@ def _several(value: object) -> object:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
-FREE = ("twins", "twins_in_full", "controls", "reading", "hypotheses", "flips")
+FREE = ("memory", "twins", "twins_in_full", "controls", "reading", "hypotheses", "flips")
 """Settings that may change on stored rows: a twin is added, the analysis is done again."""
 
 
@@ -65,6 +65,7 @@ class StudyConfig(BaseModel):
     revision: OptionalText = None
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     device: str = "cpu"
+    memory: OptionalText = None
     trust_remote_code: Flag = False
 
     features: Count = Field(2, ge=1, le=1000)

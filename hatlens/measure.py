@@ -20,11 +20,12 @@ from hatlens.sets import CONTROL_SETS, MAIN, PAIRS_A, REPLICATE, StudySets, draw
 from hatlens.stages import STAGES, Bench
 from hatlens.stages.stage import run_stage
 from hatlens.store import RunFolder
-from probes.model_facts import attention_layers
+from probes.memory import default_budget, parse_bytes
+from probes.model_facts import attention_layers, input_device
 from probes.models import LoadedModel, load_model
 from probes.overhead import capture_overhead
 from probes.parity import parity_gate
-from probes.rows import context_rows
+from probes.rows import context_rows, planned_rows
 from probes.threads import fastest_threads
 from probes.tokenizer_gate import tokenizer_gate
 from probes.twins import TWINS, make_twin
@@ -68,19 +69,41 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         folder.open(config.model_dump(mode="json"), free=FREE)
         return
     loaded, tokens = prepare(config, folder, study, report)
+    budget = memory_budget(config, loaded)
+    folder.update_manifest(memory=memory_facts(config, loaded, tokens, budget))
     if "capture_overhead" not in folder.manifest():
-        folder.update_manifest(capture_overhead=capture_overhead(loaded, tokens[MAIN][0]))
+        overhead = capture_overhead(loaded, tokens[MAIN][0], memory=budget)
+        folder.update_manifest(capture_overhead=overhead)
     for variant, names in planned.items():
         if all(folder.has(name) for name in names):
             continue
         model = variant_model(config, loaded, variant, tokens)
-        first = partial(context_rows, model, tokens[MAIN][0], prefix_rows=False, answer_tokens=0)
+        options = {"prefix_rows": False, "answer_tokens": 0, "memory": budget}
+        first = partial(context_rows, model, tokens[MAIN][0], **options)
         with fastest_threads(first) if model.device == "cpu" else nullcontext():
-            run_cells(folder, variant, names, model, tokens, report)
+            run_cells(folder, variant, names, model, tokens, report, memory=budget)
     bench = Bench(config, study, loaded, tokens, folder)
     for stage in STAGES:
         run_stage(stage, bench, report)
     note_cost(folder, time.monotonic() - begun)
+
+
+def memory_budget(config: StudyConfig, loaded: LoadedModel) -> int:
+    """Bytes over the loaded model that a context may take: as set, or half of what is free."""
+    if config.memory is not None:
+        return parse_bytes(config.memory)
+    return default_budget(input_device(loaded.model))
+
+
+def memory_facts(
+    config: StudyConfig, loaded: LoadedModel, tokens: Tokens, budget: int
+) -> dict[str, Any]:
+    """What the manifest says of memory, planned for the first context with its answers."""
+    first = tokens[MAIN][0]
+    way = planned_rows(
+        loaded, first, prefix_rows=True, answer_tokens=ANSWER_TOKENS, memory=budget
+    )
+    return {"set": config.memory, "budget_bytes": budget, **way._asdict()}
 
 
 def load_configured(config: StudyConfig, report: Report) -> LoadedModel:
@@ -128,6 +151,8 @@ def check_names(config: StudyConfig) -> None:
         if twin not in TWINS:
             raise unknown_name("twin", twin, TWINS)
     layout_named(config.layout)
+    if config.memory is not None:
+        parse_bytes(config.memory)
     resolve(config.hypotheses)
 
 

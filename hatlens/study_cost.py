@@ -2,11 +2,12 @@
 
 import resource
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from hatlens.cells import TRAINED, Tokens, cell
 from hatlens.config import StudyConfig
-from hatlens.measure import cells
+from hatlens.measure import cells, memory_budget, memory_facts, peak_bytes
 from hatlens.sets import MAIN, PAIRS_A, PROBES, REPLICATE, StudySets
 from probes.models import LoadedModel
 
@@ -38,21 +39,36 @@ class OneContext(NamedTuple):
 def study_cost(
     config: StudyConfig, study: StudySets, loaded: LoadedModel, tokens: Tokens
 ) -> Estimate:
-    """Runs the first context as the study runs it, and counts what else is planned."""
-    one = _first_context(loaded, tokens)
+    """Runs the first context as the study runs it, and counts what else is planned.
+
+    Memory is what the process holds, a twin's weights, and what a context takes by the plan of the
+    study's own budget; or what loading took, where that is more.
+    """
+    budget = memory_budget(config, loaded)
+    before, peak = resident_bytes(), peak_bytes()
+    one = _first_context(loaded, tokens, budget)
     seconds, stored = 0.0, 0
     for variant, names in cells(config, study).items():
         for name in names:
             cost, kept = _of_cell(one, name.split("/")[-2], variant)
             seconds, stored = seconds + cost, stored + kept
     weights = sum(p.numel() * p.element_size() for p in loaded.model.parameters())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Estimate(seconds, peak + (weights if config.twins else 0), stored)
+    held = before + (weights if config.twins else 0)
+    taken = memory_facts(config, loaded, tokens, budget)["bytes"]
+    return Estimate(seconds, max(peak, held + taken), stored)
 
 
-def _first_context(loaded: LoadedModel, tokens: Tokens) -> OneContext:
+def resident_bytes(file: Path = Path("/proc/self/statm")) -> int:
+    """Memory that this process holds now; its largest so far where the system does not say."""
+    try:
+        return int(file.read_text().split()[1]) * resource.getpagesize()
+    except (OSError, ValueError):
+        return peak_bytes()
+
+
+def _first_context(loaded: LoadedModel, tokens: Tokens, memory: int) -> OneContext:
     begun = time.perf_counter()
-    arrays = cell(MAIN, 0, TRAINED, loaded, tokens)
+    arrays = cell(MAIN, 0, TRAINED, loaded, tokens, memory=memory)
     whole, answers = time.perf_counter() - begun, float(arrays["seconds"][1])
     scores = arrays["score"]
     rest = sum(array.nbytes for array in arrays.values()) - scores.nbytes

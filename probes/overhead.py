@@ -25,6 +25,7 @@ def capture_overhead(
     tokenized: Tokens,
     *,
     rounds: int = 3,
+    memory: int | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Time of the rows of every query over that of a plain forward, median over paired rounds.
@@ -38,7 +39,7 @@ def capture_overhead(
             begun = clock()
             plain_forward(loaded, tokenized)
             middle = clock()
-            context_rows(loaded, tokenized, prefix_rows=False, answer_tokens=0)
+            context_rows(loaded, tokenized, prefix_rows=False, answer_tokens=0, memory=memory)
             ratios += [(clock() - middle) / (middle - begun)] if turn else []
     except TypeError:
         return float("nan")

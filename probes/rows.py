@@ -149,7 +149,7 @@ def _prompts(ask: Ask, answer_tokens: int, examples: int) -> Prompts:
     )
 
 
-def planned(
+def planned_rows(
     loaded: Any, tokenized: Tokens, *, prefix_rows: bool, answer_tokens: int, memory: int | None
 ) -> Plan:
     """How `context_rows` would run this context."""

@@ -28,6 +28,7 @@ def doctor(
     revision: s.Revision = None,
     dtype: s.Dtype = None,
     device: s.Device = None,
+    memory: s.Memory = None,
     trust_remote_code: s.Trusted = False,
     config: s.Config = None,
     as_json: s.AsJson = False,

@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from probes.memory import Plan, Prompts, default_budget, free_bytes, parse_bytes, plan, said_bytes
-from probes.rows import PARTS, context_rows, planned
+from probes.rows import PARTS, context_rows, planned_rows
 from prompts.refusal import Refusal
 from tests.probes.tiny_models import (
     WITH_ATTENTION,
@@ -104,7 +104,7 @@ def test_the_budget_does_not_change_the_rows(name: str) -> None:
     model, tokenized = loaded(tiny_model(name)), hand_made_context()
     whole = context_rows(model, tokenized)
     ask = {"prefix_rows": True, "answer_tokens": 8}
-    whole_plan: Plan = planned(model, tokenized, memory=None, **ask)  # type: ignore[arg-type]
+    whole_plan: Plan = planned_rows(model, tokenized, memory=None, **ask)  # type: ignore[arg-type]
     one_by_one = context_rows(model, tokenized, memory=whole_plan.bytes - 1)
     assert one_by_one.answers == whole.answers
     assert one_by_one.layers == whole.layers
@@ -133,7 +133,7 @@ def peak_over_model(budget: int) -> tuple[int, int]:
     model = SimpleNamespace(model=wide_llama(), tokenizer=DigitTokenizer())
     context_rows(model, context_of(16, 4, 2, 2), answer_tokens=2)  # What torch needs once.
     tokenized = context_of(1000, 20, 64, 20)
-    way = planned(model, tokenized, prefix_rows=True, answer_tokens=2, memory=budget)
+    way = planned_rows(model, tokenized, prefix_rows=True, answer_tokens=2, memory=budget)
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
