@@ -78,7 +78,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         if all(folder.has(name) for name in names):
             continue
         model = variant_model(config, loaded, variant, tokens)
-        options = {"prefix_rows": False, "answer_tokens": 0, "memory": budget}
+        options: dict[str, Any] = {"prefix_rows": False, "answer_tokens": 0, "memory": budget}
         first = partial(context_rows, model, tokens[MAIN][0], **options)
         with fastest_threads(first) if model.device == "cpu" else nullcontext():
             run_cells(folder, variant, names, model, tokens, report, memory=budget)
@@ -100,9 +100,7 @@ def memory_facts(
 ) -> dict[str, Any]:
     """What the manifest says of memory, planned for the first context with its answers."""
     first = tokens[MAIN][0]
-    way = planned_rows(
-        loaded, first, prefix_rows=True, answer_tokens=ANSWER_TOKENS, memory=budget
-    )
+    way = planned_rows(loaded, first, prefix_rows=True, answer_tokens=ANSWER_TOKENS, memory=budget)
     return {"set": config.memory, "budget_bytes": budget, **way._asdict()}
 
 
