@@ -14,17 +14,16 @@ from hatlens.doctor import diagnose
 from hatlens.measure import measure
 from hatlens.progress import silent
 from hatlens.store import RunFolder
-from probes import rows
-from probes.memory import parse_bytes
+from probes.memory import parse_bytes, plan
 from prompts.refusal import Refusal
 from tests.hatlens.tiny_study import SETTINGS, write_gpt2
 
-SMALL: dict[str, Any] = {**SETTINGS, "contexts": 2, "pairs": 2}
+SMALL: dict[str, Any] = {**SETTINGS, "examples": 30, "contexts": 2, "pairs": 2}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny")
+    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny", positions=1024)
 
 
 def run(folder: Path, out: Path, **changed: Any) -> RunFolder:
@@ -48,8 +47,8 @@ def test_every_context_and_pair_is_run_within_the_budget(
     assert facts["set"] is None
     assert facts["budget_bytes"] > facts["bytes"] > 0
     assert (facts["sharing"], facts["block"]) == ("packed", 3)
-    right = rows.plan
-    monkeypatch.setattr(rows, "plan", noted)
+    right = plan
+    monkeypatch.setattr("probes.rows.plan", noted)
     # One byte less than what all three queries take together.
     tight = run(folder, tmp_path / "tight", memory=f"{(facts['bytes'] - 1) / 1000:.3f}KB")
     told = tight.manifest()["memory"]
@@ -86,7 +85,9 @@ def test_the_doctor_plans_with_the_same_budget(
     problems = json.loads(capsys.readouterr().out)["problems"]
     (said,) = [problem for problem in problems if "needed at least" in problem]
     least = said.split("at least ")[1].split(" of")[0]
-    config = build_config({**SMALL, "model": str(folder), "memory": least})
+    config = build_config({"examples": 7, "queries": 3, "contexts": 2, "pairs": 0}).model_copy(
+        update={"model": str(folder), "memory": least}
+    )
     assert parse_bytes(least) > 0
     found = diagnose(config)
     assert found.safe_for_verdicts
