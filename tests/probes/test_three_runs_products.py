@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from probes.projections import layer_projections
 from probes.three_runs_context import context_record, learnt_tokens
 from tests.probes.finetune_models import tiny_family
 from tests.probes.three_runs_prompts import all_runs, before, hand_made
@@ -104,3 +105,15 @@ def test_tokens_that_were_shown_and_learnt() -> None:
     assert found.learnt.tolist() == [1, 2, 3, 6, 7]
     assert found.demonstration.tolist() == [0, 0, 0, 1, 1]
     assert found.left_out == 3
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma3", "lfm2"])
+def test_normalised_queries_are_read_token_by_token(name: str) -> None:
+    """Families hand the norm (token, head, dim) or (head, token, dim); it works head by head."""
+    model, prompts = tiny_family(name), hand_made()
+    context = context_record(loaded(model), prompts)
+    part = layer_projections(model)[0]
+    inputs: Any = torch.as_tensor(context.inputs[0])
+    norm: Any = part.query.norm
+    queries = norm(torch.unflatten(part.query.module(inputs), -1, (4, 8)))
+    np.testing.assert_allclose(context.queries[0], queries.detach().numpy(), atol=1e-4)
