@@ -51,7 +51,7 @@ def three_runs(
             "needed weights that learnt the demonstrations of the prompt, in their order and on "
             f"this model, came {len(tuned.demonstrations)} others"
         )
-    shift = _update_shift(module, prompts, len(demonstrations)) if updates else 0
+    shift = update_shift(module, prompts, len(demonstrations)) if updates else 0
     none = demonstrations[:0]
     conditions = {
         "icl": Condition(demonstrations),
@@ -123,9 +123,9 @@ def _matched(how: Tokens | str, length: int, none: Tokens) -> Condition:
     return Condition(np.asarray(how, dtype=np.int64))
 
 
-def _update_shift(module: Any, prompts: Prompts, length: int) -> int:
+def update_shift(module: Any, prompts: Prompts, length: int) -> int:
     """How far keys of the query by itself must be moved to be rotated as in the prompt."""
-    if not _is_rotary(module):
+    if not is_rotary(module):
         return 0
     longest = length + 1 + max((len(query) for query in prompts.queries), default=0)
     if positions_depend_on_length(module, longest):
@@ -137,7 +137,8 @@ def _update_shift(module: Any, prompts: Prompts, length: int) -> int:
     return length
 
 
-def _is_rotary(module: Any) -> bool:
+def is_rotary(module: Any) -> bool:
+    """Whether positions enter by rotation alone, so that moving all of them changes nothing."""
     rotary = any("rotary" in type(part).__name__.lower() for part in module.modules())
     return rotary or getattr(module.config, "rotary_dim", None) is not None
 
