@@ -12,6 +12,9 @@ from probes.model_facts import Path, attention_path, model_name, the_module
 from probes.scores import LayerRows
 from prompts.refusal import Refusal
 
+# Its recurrent layers take no mask (transformers 5.24).
+_PADDING_ENTERS = ("recurrent_gemma",)
+
 
 @dataclass(frozen=True)
 class Capture:
@@ -95,6 +98,17 @@ def _past_tokens(cache: Any, where: str) -> int:
     return 0 if cache is None else int(cache.get_seq_length())
 
 
+def _refuse_left_padding(module: Any, mask: Tensor | None) -> None:
+    if mask is None or module.config.model_type not in _PADDING_ENTERS:
+        return
+    if bool((mask[:, 0] == 0).any()):
+        raise Refusal(
+            f"needed prompts padded on the right: {module.config.model_type!r} reads padding on "
+            "the left into its recurrent state",
+            where=model_name(module),
+        )
+
+
 def capture(
     model: Any,
     ids: Tensor,
@@ -109,7 +123,9 @@ def capture(
     `model`: a loaded model or its module. `ids` (batch, token). `positions` (query,) or, for
     padded batches, (batch, query); counted from the first token of the prompt, cached tokens
     included. `cache`: keys and values of earlier tokens; it grows by `ids`. `attention_mask`
-    (batch, token): 0 at padding. Memory grows with layers x heads x asked positions x tokens.
+    (batch, token): 0 at padding. `position_ids` (batch, token): each prompt's own places, needed
+    for left-padded prompts by most families, refused where a family takes none (BLOOM, MPT count
+    from the mask). Memory grows with layers x heads x asked positions x tokens.
     A reference model takes its tokens as `ids`; its keys are the examples, its weights the scores
     (no softmax), its logits what it returns.
     """
@@ -117,12 +133,14 @@ def capture(
     if isinstance(module, Reference):
         return _capture_reference(module, ids, _rows(ids, positions, 0, type(module).__name__))
     path = attention_path(module)
+    _refuse_left_padding(module, attention_mask)
     past = _past_tokens(cache, model_name(module))
     rows = _rows(ids, positions, past, model_name(module))
     if path == "eager":
-        if cache is not None or position_ids is not None:
+        if cache is not None:
             raise Refusal("needed a whole prompt on the eager path", where=model_name(module))
-        forward = eager_forward(module, ids, rows, keep=keep_all, attention_mask=attention_mask)
+        masks = {"attention_mask": attention_mask, "position_ids": position_ids}
+        forward = eager_forward(module, ids, rows, keep=keep_all, **masks)
         return stack_layers(forward, path)
     recorder = Recorder(rows, past, keep_all)
     logits = recorded_logits(

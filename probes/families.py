@@ -304,7 +304,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             "RecurrentGemma",
             "recurrent_gemma",
             "fast",
-            "hybrid: only its windowed layers of attention are captured; no shared prefix",
+            "hybrid: only its windowed layers of attention are captured; no shared prefix, and no "
+            "padding on the left, which enters its recurrence",
             {**_GROUPED, "num_hidden_layers": 3, "attention_window_size": 4, "lru_width": 32},
         ),
         "cohere2": Family(

@@ -1,5 +1,6 @@
 """One recorded forward of a language model: what is kept of each layer, and a few logits."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,20 +70,30 @@ def recorded_logits(
     return logits
 
 
+def _accepted(model: Any, masks: dict[str, Tensor | None]) -> dict[str, Tensor]:
+    """The masks that are given, where the model's tokens go; refuses one that it does not take."""
+    given = {name: mask.to(input_device(model)) for name, mask in masks.items() if mask is not None}
+    for name in given.keys() - inspect.signature(model.forward).parameters.keys():
+        kind = model.config.model_type
+        raise Refusal(f"needed no {name}, which {kind!r} does not take", where=model_name(model))
+    return given
+
+
 @torch.inference_mode()
 def eager_forward(
-    model: Any, ids: Tensor, rows: Tensor, *, keep: Keep, attention_mask: Tensor | None = None
+    model: Any, ids: Tensor, rows: Tensor, *, keep: Keep, **masks: Tensor | None
 ) -> Forward:
     """A forward of a family that bypasses the interface, from its own whole attention maps.
 
     Such a map holds weights only: scores are their logarithm, right up to a constant a row, and
-    -inf where a weight is 0 (hidden, or too small for the dtype).
+    -inf where a weight is 0 (hidden, or too small for the dtype). `masks`: the attention mask and
+    position ids of a padded batch, (batch, token).
     """
-    arguments: dict[str, Any] = {"output_attentions": True, "use_cache": False}
-    if attention_mask is not None:
-        arguments["attention_mask"] = attention_mask.to(input_device(model))
+    arguments = _accepted(model, masks)
     forget_lengths(model)
-    output = model(input_ids=ids.to(input_device(model)), **arguments)
+    output = model(
+        input_ids=ids.to(input_device(model)), output_attentions=True, use_cache=False, **arguments
+    )
     layers = attention_layers(model)
     if not output.attentions or len(output.attentions) != len(layers):
         raise Refusal(

@@ -203,5 +203,8 @@ def keeps_few_logits(model: Any) -> bool:
 
 
 def input_device(model: Any) -> torch.device:
-    """Where this model's tokens go (a sharded model's first device)."""
-    return torch.device(model.get_input_embeddings().weight.device)
+    """Where this model's tokens go (a sharded or offloaded model's first device)."""
+    embedding = model.get_input_embeddings()
+    if embedding.weight.is_meta:  # Its weights are fetched when it is called.
+        return torch.device(embedding._hf_hook.execution_device)
+    return torch.device(embedding.weight.device)

@@ -145,10 +145,11 @@ def quiet() -> Iterator[None]:
 
 def _config(folder: Path, options: dict[str, Any]) -> Any:
     config = AutoConfig.from_pretrained(folder, **options)
-    window = getattr(config, "sliding_window", None)
-    if isinstance(window, int) and window <= 0:
-        # Files write 0 or -1 for "no window"; eager attention crashes on either.
-        config.sliding_window = None
+    for part in {id(one): one for one in (config, config.get_text_config())}.values():
+        window = getattr(part, "sliding_window", None)
+        if isinstance(window, int) and window <= 0:
+            # Files write 0 or -1 for "no window"; eager attention crashes on either.
+            part.sliding_window = None
     return config
 
 
