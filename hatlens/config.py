@@ -51,7 +51,22 @@ def _several(value: object) -> object:
 Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
-FREE = ("memory", "twins", "twins_in_full", "controls", "reading", "hypotheses", "flips")
+FREE = (
+    "memory",
+    "twins",
+    "twins_in_full",
+    "controls",
+    "reading",
+    "cause",
+    "cause_contexts",
+    "random_sets",
+    "heads",
+    "behavioural_row",
+    "behavioural_queries",
+    "along",
+    "hypotheses",
+    "flips",
+)
 """Settings that may change on stored rows: a twin is added, the analysis is done again."""
 
 
@@ -92,6 +107,15 @@ class StudyConfig(BaseModel):
 
     reading: Literal["exact", "greedy"] = "exact"
     mass: Number = Field(0.99, gt=0, le=1)
+
+    cause: Flag = False
+    cause_contexts: Count = Field(32, ge=2, le=100_000)
+    random_sets: Count = Field(19, ge=1, le=10_000)
+    heads: Texts = ()
+
+    behavioural_row: Count = Field(0, ge=0, le=100_000)
+    behavioural_queries: Count = Field(2, ge=1, le=5000)
+    along: Flag = False
 
     hypotheses: Texts = ("ols",)
     twins: Texts = ("score-scale-matched", "shuffled")

@@ -39,6 +39,15 @@ Mass = Annotated[float | None, Option(help="share of each answer's distribution 
 Controls = Annotated[
     bool, Option("--controls", help="foreign S, y and order permuted, other codec, split halves")
 ]
+Cause = Annotated[bool, Option("--cause", help="change the named heads, and random ones")]
+CauseContexts = Annotated[int | None, Option(help="main contexts that --cause runs again")]
+RandomSets = Annotated[int | None, Option(help="sets of random heads that --cause compares with")]
+Heads = Annotated[list[str] | None, Option("--head", help="head for --cause, such as L3H5")]
+BehaviouralRow = Annotated[
+    int | None, Option(help="contexts whose every y is edited and run again, 0 for none")
+]
+BehaviouralQueries = Annotated[int | None, Option(help="queries whose behavioural row is read")]
+Along = Annotated[bool, Option("--along", help="answers along the prompt and through the layers")]
 Hypotheses = Annotated[list[str] | None, Option("--hypothesis", help="bank name or FILE.py:NAME")]
 Pairs = Annotated[int | None, Option(help="re-paired twin contexts, 0 for none")]
 Flips = Annotated[int | None, Option(help="sign flips of contexts")]
