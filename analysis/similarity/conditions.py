@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analysis.similarity.measures import MEASURES
+from analysis.similarity.measures import MEASURES, NEXT, SCORES
 from analysis.similarity.records import Floats, Record, Runs
 
 MATCHED = "matched"
@@ -16,6 +16,7 @@ class Condition(NamedTuple):
     """One comparison: the runs that take the places of ICL, ZSL and FT, by name.
 
     role: "headline"; "mismatch", which a claim must exceed; "ceiling"; or "control", described.
+    lacks: what its records do not really hold, so that measures which read it are left out.
     """
 
     icl: str
@@ -23,6 +24,7 @@ class Condition(NamedTuple):
     ft: str
     role: str
     statement: str
+    lacks: tuple[str, ...] = ()
 
 
 CONDITIONS: Mapping[str, Condition] = MappingProxyType(
@@ -35,7 +37,7 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
             "icl", "zsl", "ft-task", "mismatch", "ICL on D against FT on another task"
         ),
         "other query": Condition(
-            "icl", "zsl", "ft-next", "mismatch", "ICL of a query against FT of the next one"
+            "icl", "zsl", "ft-next", "mismatch", "ICL of a query against FT of another", (SCORES,)
         ),
         "irrelevant context": Condition(
             "icl", "irrelevant", "ft", "mismatch", "as many tokens of no task in place of ZSL"
@@ -50,14 +52,24 @@ CONDITIONS: Mapping[str, Condition] = MappingProxyType(
             "icl", "zsl", "icl-order", "ceiling", "ICL on D against ICL on D in another order"
         ),
         "random, uniform": Condition(
-            "icl", "zsl", "random-uniform", "control", "an update of Uniform[0, 1) (2212.10559)"
+            "icl",
+            "zsl",
+            "random-uniform",
+            "control",
+            "an update of Uniform[0, 1) (2212.10559)",
+            (NEXT,),
         ),
         "random, Gaussian": Condition(
-            "icl", "zsl", "random-gaussian", "control", "a Gaussian update of FT's norm"
+            "icl",
+            "zsl",
+            "random-gaussian",
+            "control",
+            "a Gaussian update of FT's norm",
+            (NEXT,),
         ),
     }
 )
-"""Every comparison; one that lacks a run is left out. Under `other query` the update of the next
+"""Every comparison; one that lacks a run is left out. Under `other query` the update of another
 query stands on this one's ZSL (`moved_as_here`), so that only the demonstrations are in common."""
 
 
@@ -126,5 +138,6 @@ def measured(runs: Mapping[str, Record]) -> dict[tuple[str, str], Floats]:
         if all(place in runs for place in places):
             chosen = Runs(*(runs[place] for place in places))
             for key, measure in MEASURES.items():
-                found[name, key] = measure.of(chosen)
+                if measure.reads not in condition.lacks:
+                    found[name, key] = measure.of(chosen)
     return found

@@ -66,17 +66,32 @@ def within_identity(m_icl: Floats, m_ft: Floats, ids: Integers) -> Floats:
 
     Two models that only rank words alike score 0 here. NaN where no word stands twice.
     """
-    words, counts = np.unique(ids, return_counts=True)
-    found, weights = [], []
-    for word, count in zip(words, counts, strict=True):
-        if count >= LEAST_TOKENS:
-            same = ids == word
-            found.append(kendall(m_icl[:, same], m_ft[:, same]))
-            weights.append(count * (count - 1) / 2)
-    if not found:
+    earlier, later, starts = _pairs_of_a_word(ids)
+    if not len(earlier):
         return np.full(len(m_icl), np.nan)
-    taus, sizes = np.array(found), np.array(weights)[:, None]
-    known = np.isfinite(taus)
-    total = (known * sizes).sum(axis=0)
-    weighted = np.where(known, taus * sizes, 0.0).sum(axis=0)
-    return np.where(total > 0, weighted / np.where(total > 0, total, 1.0), np.nan)
+    a, b = (np.sign(m[:, earlier] - m[:, later]) for m in (m_icl, m_ft))
+    agree, differ_a, differ_b = (
+        np.add.reduceat(np.nan_to_num(part), starts, axis=1) for part in (a * b, a * a, b * b)
+    )
+    size = np.sqrt(differ_a * differ_b)
+    known = size > 0
+    tau = np.where(known, agree / np.where(known, size, 1.0), 0.0)
+    pairs = np.diff(np.r_[starts, len(earlier)]) * known
+    total = pairs.sum(axis=1)
+    return np.where(total > 0, (tau * pairs).sum(axis=1) / np.where(total > 0, total, 1), np.nan)
+
+
+def _pairs_of_a_word(ids: Integers) -> tuple[Integers, Integers, Integers]:
+    """Every two places of the same word, word by word, and where each word's pairs begin."""
+    groups = [np.flatnonzero(ids == word) for word in np.unique(ids)]
+    pairs = [np.triu_indices(len(group), 1) for group in groups]
+    several = [(g, p) for g, p in zip(groups, pairs, strict=True) if len(p[0])]
+    if not several:
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing, nothing
+    sizes = [len(p[0]) for _, p in several]
+    return (
+        np.concatenate([g[p[0]] for g, p in several]),
+        np.concatenate([g[p[1]] for g, p in several]),
+        np.cumsum([0, *sizes[:-1]]),
+    )

@@ -32,7 +32,11 @@ def likeliest(logp: Floats, top: int) -> list[int]:
     """The ids of the likeliest words, likeliest first, ties by id."""
     if top > len(logp):
         raise ValueError(f"needed at most {len(logp)} words, as many as there are; came {top}")
-    return [int(word) for word in np.argsort(-np.asarray(logp), kind="stable")[:top]]
+    values = np.asarray(logp)
+    least = np.partition(values, len(values) - top)[len(values) - top]
+    candidates = np.flatnonzero(values >= least)
+    order = np.argsort(-values[candidates], kind="stable")[:top]
+    return [int(word) for word in candidates[order]]
 
 
 def top_overlap(runs: Runs) -> Floats:

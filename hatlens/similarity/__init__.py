@@ -1,0 +1,1 @@
+"""`hatlens similarity`: in-context learning against fine-tuning on the same demonstrations."""

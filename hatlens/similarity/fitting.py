@@ -1,0 +1,119 @@
+"""Fine-tunings of a set: at the chosen rate, and at the rate that gives an equal update norm."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from analysis.similarity.records import Floats, Runs
+from analysis.similarity.updates import relative_norm_ft
+from hatlens.similarity.config import SimilarityConfig
+from hatlens.similarity.feed import Lessons
+from probes.finetune import fine_tune
+from probes.finetune_recipe import Diverged
+from probes.finetune_result import FineTuned
+from probes.models import LoadedModel
+from probes.three_runs import run_conditions
+from probes.three_runs_queries import Condition
+from prompts.tasks.tokens import TaskPrompts
+
+CLOSE = 0.05
+"""Update norms within 5 % of each other count as equal."""
+TRIES = 4
+STEP = 100.0
+"""The most by which a rate is changed at once."""
+
+
+class Fit(NamedTuple):
+    """A fine-tuning. `tuned` is None where it diverged, and `failed` says how. `norms` (layer,):
+    |h_FT - h_ZSL| / |h_ZSL|, mean over the queries asked; `norm`: their mean over layers.
+    """
+
+    tuned: FineTuned | None
+    rate: float
+    norms: Floats
+    norm: float
+    failed: str = ""
+
+
+def learn(
+    config: SimilarityConfig,
+    loaded: LoadedModel,
+    lessons: Lessons,
+    rate: float,
+    *,
+    online: bool = False,
+) -> FineTuned:
+    """One step on each demonstration; a rate of 0 takes steps that change nothing."""
+    options: dict[str, Any] = {"layer": config.layer} if config.ft == "value-layer" else {}
+    return fine_tune(
+        loaded,
+        lessons.alone,
+        lessons.answers,
+        method=config.ft,
+        # The smallest rate there is: every product with a gradient is too small to move a weight.
+        rate=rate or sys.float_info.min,
+        loss_tokens=config.loss_tokens,
+        step_norm=config.step_norm,
+        readout=config.readout,
+        layer_loss=config.layer_loss,
+        online=online,
+        **options,
+    )
+
+
+def update_norms(loaded: LoadedModel, asked: TaskPrompts, tuned: FineTuned) -> Floats:
+    """|h_FT - h_ZSL| / |h_ZSL| (layer,), mean over the queries of `asked`."""
+    none = np.zeros(0, dtype=np.int64)
+    runs = run_conditions(loaded, asked, {"zsl": Condition(none), "ft": Condition(none, tuned)})
+    found = [
+        relative_norm_ft(Runs(one.runs["zsl"], one.runs["zsl"], one.runs["ft"])) for one in runs
+    ]
+    return np.asarray(np.mean(found, axis=0))
+
+
+def fit(
+    make: Callable[[float], FineTuned], norms_of: Callable[[FineTuned], Floats], rate: float
+) -> Fit:
+    """A fine-tuning at this rate, with the norms it reaches; one that diverges says so."""
+    try:
+        tuned = make(rate)
+    except Diverged as refusal:
+        return Fit(None, rate, np.zeros(0), np.nan, refusal.sentence)
+    norms = norms_of(tuned)
+    return Fit(tuned, rate, norms, float(np.mean(norms)))
+
+
+def fit_at_norm(
+    make: Callable[[float], FineTuned],
+    norms_of: Callable[[FineTuned], Floats],
+    *,
+    rate: float,
+    target: float,
+) -> Fit:
+    """A fine-tuning whose update norm is near `target`: the rate is scaled by what is missing.
+
+    At most four tries; the nearest one is kept, and its `norm` says how near it came. Where the
+    rate diverges a tenth of it is tried.
+    """
+    if rate == 0 or target == 0:
+        return fit(make, norms_of, 0.0)
+    best: Fit | None = None
+    for _ in range(TRIES):
+        one = fit(make, norms_of, rate)
+        if one.tuned is None:
+            best = best or one
+            rate /= 10
+            continue
+        if best is None or best.tuned is None or _miss(one, target) < _miss(best, target):
+            best = one
+        if _miss(one, target) <= CLOSE or one.norm == 0:
+            break
+        rate *= float(np.clip(target / one.norm, 1 / STEP, STEP))
+    assert best is not None
+    return best
+
+
+def _miss(one: Fit, target: float) -> float:
+    return abs(one.norm / target - 1)

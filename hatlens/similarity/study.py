@@ -1,0 +1,206 @@
+"""One comparison from settings to report; finished cells are never run again."""
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hatlens.measure import model_facts, peak_bytes, versions
+from hatlens.progress import Report, silent
+from hatlens.similarity.cell import Plan, run_cell
+from hatlens.similarity.config import FREE, SimilarityConfig
+from hatlens.similarity.feed import Fed, Source, drawn_source, feed
+from hatlens.similarity.rate import Chosen, choose_rate
+from hatlens.store import RunFolder
+from probes.models import LoadedModel, load_model
+from probes.threads import fastest_threads
+from probes.three_runs import run_conditions
+from probes.three_runs_queries import Condition
+from probes.twins import TWINS, make_twin
+from prompts.names import safe_name
+from prompts.refusal import Refusal, unknown_name
+
+TRAINED = "trained"
+KIND = "similarity"
+
+
+class Variant(NamedTuple):
+    """The trained model, or an untrained twin of a kind and a seed."""
+
+    kind: str
+    seed: int | None = None
+
+    @property
+    def folder(self) -> str:
+        """What its cells are called."""
+        return self.kind if self.seed is None else f"{self.kind}-{self.seed}"
+
+
+def variants(config: SimilarityConfig) -> tuple[Variant, ...]:
+    """The trained model first: its update norms are what a twin's are brought to."""
+    twins = [Variant(kind, seed) for kind in config.twins for seed in config.twin_seeds]
+    return (Variant(TRAINED), *twins)
+
+
+def cell_name(variant: Variant, place: int) -> str:
+    """The name of a cell in the run folder."""
+    return f"cells/{variant.folder}/{place}"
+
+
+def run_similarity(config: SimilarityConfig, out: Path, report: Report = silent) -> dict[str, Any]:
+    """Run what is not there yet, conclude, and write the report; what ``--json`` prints."""
+    from hatlens.similarity.conclude import conclude
+
+    folder = RunFolder(out)
+    measure(config, folder, report)
+    return conclude(config, folder)
+
+
+def default_folder(config: SimilarityConfig) -> Path:
+    """Where a run goes without --out."""
+    task = Path(config.task).stem if Path(config.task).suffix else config.task
+    return Path("runs") / safe_name(f"{config.model}-similarity-{task}-seed{config.seed}")
+
+
+def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None:
+    """Fill the folder with every cell that is not yet there."""
+    began = time.monotonic()
+    check_names(config)
+    folder.refuse_place()
+    refuse_other_kind(folder)
+    planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
+    task = config.model_dump(mode="json")
+    if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
+        folder.open(task, free=FREE)
+        return
+    source = drawn_source(config)
+    report("load the model", 0, 1)
+    loaded = load_model(
+        config.model,
+        revision=config.revision,
+        dtype=config.dtype,
+        device=config.device,
+        trust_remote_code=config.trust_remote_code,
+    )
+    report("load the model", 1, 1)
+    fed = feed(config, source, loaded)
+    stored = folder.manifest().get("rate")
+    chosen = Chosen(**stored) if stored else choose_rate(config, fed, loaded, report)
+    folder.open(task, free=FREE)
+    note_start(config, folder, loaded, source, fed, chosen)
+    for variant in variants(config):
+        run_variant(config, folder, loaded, fed, chosen, variant, report)
+    note_end(folder, time.monotonic() - began)
+
+
+def run_variant(
+    config: SimilarityConfig,
+    folder: RunFolder,
+    loaded: LoadedModel,
+    fed: Fed,
+    chosen: Chosen,
+    variant: Variant,
+    report: Report,
+) -> None:
+    """The cells of one model that are not yet there."""
+    places = [p for p in range(config.sets) if not folder.has(cell_name(variant, p))]
+    if not places:
+        return
+    model = loaded if variant.seed is None else twin_of(variant, loaded, fed)
+    some = fed.sets[0].norms
+    once = Condition(np.zeros(0, dtype=np.int64))
+    threads = (
+        fastest_threads(lambda: list(run_conditions(model, some, {"zsl": once})))
+        if model.device == "cpu"
+        else nullcontext()
+    )
+    with threads:
+        for place in places:
+            plan = Plan(
+                rate=chosen.rate,
+                target=None if variant.seed is None else target_norm(config, folder, place),
+                twin=variant.seed is not None,
+                seed=(config.seed, 7, place),
+            )
+            stage = f"set {place + 1} of {config.sets} on the {variant.folder} model"
+            arrays = run_cell(config, model, fed.sets[place], plan, staged(report, stage))
+            folder.write_arrays(cell_name(variant, place), arrays)
+
+
+def staged(report: Report, stage: str) -> Report:
+    """The same reporter, with what is run in place of the stage's own name."""
+    return lambda inner, done, total: report(f"{stage}: {inner}", done, total)
+
+
+def target_norm(config: SimilarityConfig, folder: RunFolder, place: int) -> float | None:
+    """The update norm that the trained model's fine-tuning reached; None at equal rates."""
+    if not config.equal_norm:
+        return None
+    norm = float(folder.read_arrays(cell_name(Variant(TRAINED), place))["fit/ft/norm"])
+    return norm if np.isfinite(norm) else None
+
+
+def twin_of(variant: Variant, loaded: LoadedModel, fed: Fed) -> LoadedModel:
+    """The untrained twin, its scores matched on prompts of the comparison."""
+    prompts = fed.sets[0].prompts
+    whole = np.concatenate([*prompts.demonstrations, prompts.in_context[0]])
+    lead = [] if prompts.bos is None else [prompts.bos]
+    assert variant.seed is not None
+    return make_twin(
+        loaded, variant.kind, seed=variant.seed, calibration_ids=np.r_[lead, whole][None]
+    )
+
+
+def check_names(config: SimilarityConfig) -> None:
+    """Unknown names are refused before anything is loaded."""
+    for twin in config.twins:
+        if twin not in TWINS:
+            raise unknown_name("twin", twin, TWINS)
+
+
+def refuse_other_kind(folder: RunFolder) -> None:
+    """A folder of another command's run is not written into."""
+    stored = folder.manifest()
+    if stored and stored.get("kind") != KIND:
+        raise Refusal(
+            "needed a new or empty folder, or a run of the same comparison, got a run of another "
+            "command; choose another --out",
+            where=str(folder.path),
+        )
+
+
+def note_start(
+    config: SimilarityConfig,
+    folder: RunFolder,
+    loaded: LoadedModel,
+    source: Source,
+    fed: Fed,
+    chosen: Chosen,
+) -> None:
+    """What the manifest says before the first cell."""
+    from hatlens.similarity.self_check import implicit_update
+
+    folder.update_manifest(
+        kind=KIND,
+        model=model_facts(loaded),
+        versions=versions(),
+        prompts=fed.facts,
+        task_words=dict(source.task.words) if fed.classes else {},
+        gold=[one.prompts.gold.tolist() for one in fed.sets],
+        warnings=list(fed.warnings),
+        rate=chosen._asdict(),
+        selfcheck=implicit_update(loaded, fed.sets[0].prompts),
+    )
+
+
+def note_end(folder: RunFolder, seconds: float) -> None:
+    """Add this process' time; peak memory is the largest of all that took part."""
+    before = folder.manifest().get("measured", {})
+    folder.update_manifest(
+        measured={
+            "seconds": before.get("seconds", 0.0) + seconds,
+            "peak_bytes": max(before.get("peak_bytes", 0), peak_bytes()),
+        }
+    )
