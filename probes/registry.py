@@ -80,7 +80,7 @@ _TEXT_REGRESSOR = BuiltInModel(
     name="text-regressor",
     description="a small character-level GPT-2 that regresses on lines such as 37;52",
     folder=Path(__file__).parent / "reference" / "text_regressor",
-    sha256="09045635ef4710334abab8d99da5dc73d0c48463fce16943df4c23c39383d0c6",
+    sha256="a7fb96a47c82f0ebf261166418b783bf22e5a0ab7f9aac58a8fc08c12da1a7b8",
     settings=MappingProxyType(
         {
             "features": 1,
@@ -90,8 +90,8 @@ _TEXT_REGRESSOR = BuiltInModel(
         }
     ),
     anchor=Anchor(
-        prompt="20;30\n70;80\n40;50\n60;",
-        log_probabilities=MappingProxyType({"6": -0.42, "7": -1.083, "8": -6.301}),
+        prompt="20;30\n70;80\n40;50\n65;7",
+        log_probabilities=MappingProxyType({"4": -1.425, "5": -1.618, "6": -2.238}),
         tolerance=1e-2,
     ),
 )

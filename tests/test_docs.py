@@ -29,7 +29,7 @@ from probes.head_values import OUTPUT_PROJECTIONS
 from probes.model_facts import Path as CapturePath
 from probes.model_facts import Sharing
 from probes.read_model import DTYPES
-from probes.registry import REGISTRY
+from probes.registry import BUILT_IN, REGISTRY
 from probes.rows import PARTS
 from probes.twins import TWINS
 from prompts.functions import FUNCTIONS
@@ -91,7 +91,7 @@ NAMED: dict[str, dict[str, set[str]]] = {
         "sharing": set(get_args(Sharing)),
         "paths": set(get_args(CapturePath)),
         "number types": set(DTYPES),
-        "models": set(REGISTRY),
+        "models": {*REGISTRY, *BUILT_IN},
     },
     "bank.md": {"hypotheses": set(BANK), "families": {*FAMILIES, OWN}},
     "interventions-and-export.md": {
