@@ -20,6 +20,9 @@ from hatlens.sets import CONTROL_SETS, MAIN, PAIRS_A, REPLICATE, StudySets, draw
 from hatlens.stages import STAGES, Bench
 from hatlens.stages.stage import run_stage
 from hatlens.store import RunFolder
+from hatlens.stored_rows import head_grid
+from probes import head_values
+from probes.head_names import parse_heads
 from probes.memory import default_budget, parse_bytes
 from probes.model_facts import attention_layers, input_device
 from probes.models import LoadedModel, load_model
@@ -66,6 +69,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     of_stages = [name for stage in STAGES for name in stage.cells(config, study)]
     wanted = [*of_stages, *(name for names in planned.values() for name in names)]
     if folder.manifest() and all(folder.has(cell) for cell in wanted):
+        parse_heads(config.heads, head_grid(folder))
         folder.open(config.model_dump(mode="json"), free=FREE)
         return
     loaded, tokens = prepare(config, folder, study, report)
@@ -82,10 +86,26 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
         first = partial(context_rows, model, tokens[MAIN][0], **options)
         with fastest_threads(first) if model.device == "cpu" else nullcontext():
             run_cells(folder, variant, names, model, tokens, report, memory=budget)
-    bench = Bench(config, study, loaded, tokens, folder)
+    bench = Bench(config, study, loaded, tokens, folder, report=report)
     for stage in STAGES:
-        run_stage(stage, bench, report)
+        run_stage(stage, bench, stage.cells(config, study))
     note_cost(folder, time.monotonic() - begun)
+
+
+def measure_after(config: StudyConfig, folder: RunFolder, report: Report) -> bool:
+    """Run the cells that depend on what was concluded of the others; whether any was missing."""
+    begun = time.monotonic()
+    wanted = {stage.name: stage.after(config, folder) for stage in STAGES}
+    if all(folder.has(name) for names in wanted.values() for name in names):
+        return False
+    study = draw_sets(config)
+    loaded = load_configured(config, report)
+    tokens = tokenize_sets(config, study, loaded)
+    bench = Bench(config, study, loaded, tokens, folder, report=report)
+    for stage in STAGES:
+        run_stage(stage, bench, wanted[stage.name])
+    note_cost(folder, time.monotonic() - begun)
+    return True
 
 
 def memory_budget(config: StudyConfig, loaded: LoadedModel) -> int:
@@ -126,6 +146,8 @@ def prepare(
     loaded = load_configured(config, report)
     loading = time.monotonic() - begun
     tokens = tokenize_sets(config, study, loaded)
+    if config.heads:
+        parse_heads(config.heads, head_values.head_grid(loaded))
     folder.open(config.model_dump(mode="json"), free=FREE)
     store_sets(folder, study)
     report("parity gate", 0, 1)
@@ -152,6 +174,8 @@ def check_names(config: StudyConfig) -> None:
     if config.memory is not None:
         parse_bytes(config.memory)
     resolve(config.hypotheses)
+    if config.heads and not config.cause:
+        raise Refusal("the setting 'heads' says which heads `cause` changes; give --cause as well")
 
 
 def tokenize_sets(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:

@@ -8,7 +8,7 @@ from analysis.report import render
 from hatlens.conclude import conclude
 from hatlens.config import StudyConfig, build_config
 from hatlens.hypotheses import Own
-from hatlens.measure import check_names, measure
+from hatlens.measure import check_names, measure, measure_after
 from hatlens.progress import Report, silent
 from hatlens.store import RunFolder
 from hatlens.view import study_view
@@ -30,14 +30,31 @@ def run_studies(
     """
     if preset is None:
         (config,) = studies
-        measure(config, RunFolder(out), report)
-        return analyse_run(out, report, own=own, again=False)
+        run_study(config, RunFolder(out), report, own=own)
+        return reported(out)
     for config in studies:
         check_names(config)
     RunFolder(out).open({"preset": preset, "studies": [config.name for config in studies]})
     for config in studies:
-        measure(config, RunFolder(out / config.name), prefixed(report, config.name))
-    return analyse_run(out, report, own=own, again=False)
+        named = prefixed(report, config.name)
+        run_study(config, RunFolder(out / config.name), named, own=own)
+    return reported(out)
+
+
+def run_study(
+    config: StudyConfig, folder: RunFolder, report: Report, *, own: Sequence[Own] = ()
+) -> None:
+    """Measure and conclude; what was concluded under the same settings stays as it is.
+
+    What depends on the conclusion is measured after it, and it is concluded again.
+    """
+    measure(config, folder, report)
+    # Heads that are given wait for no conclusion.
+    added = bool(config.heads) and measure_after(config, folder, report)
+    if added or own or not concluded(folder, config):
+        conclude(config, folder, report, own=own)
+    if measure_after(config, folder, report):
+        conclude(config, folder, report, own=own)
 
 
 def default_folder(studies: Sequence[StudyConfig], preset: str | None) -> Path:
@@ -61,17 +78,15 @@ def study_folders(run: Path) -> list[RunFolder]:
     return [RunFolder(run)]
 
 
-def analyse_run(
-    run: Path, report: Report = silent, *, own: Sequence[Own] = (), again: bool = True
-) -> dict[str, Any]:
-    """Conclude from stored rows, and write the report.
-
-    Without `again`, what was concluded under the same settings stays as it is.
-    """
+def analyse_run(run: Path, report: Report = silent, *, own: Sequence[Own] = ()) -> dict[str, Any]:
+    """Conclude from stored rows, and write the report."""
     for folder in study_folders(run):
-        config = stored_config(folder)
-        if again or own or not concluded(folder, config):
-            conclude(config, folder, report, own=own)
+        conclude(stored_config(folder), folder, report, own=own)
+    return reported(run)
+
+
+def reported(run: Path) -> dict[str, Any]:
+    """The result of a run, after its report is written."""
     write_report(run)
     return result_of(run)
 

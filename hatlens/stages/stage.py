@@ -13,7 +13,7 @@ from analysis.design import ContextArrays
 from analysis.row_test import RowTest
 from hatlens.cells import Tokens
 from hatlens.config import StudyConfig
-from hatlens.progress import Report
+from hatlens.progress import Report, silent
 from hatlens.sets import MAIN, StoredSet, StudySets
 from hatlens.store import RunFolder
 from probes.models import LoadedModel
@@ -33,6 +33,7 @@ class Bench:
     tokens: Tokens
     folder: RunFolder
     held: dict[str, Any] = field(default_factory=dict)
+    report: Report = silent
 
     @cached_property
     def layout(self) -> Layout:
@@ -83,12 +84,18 @@ class Found(NamedTuple):
     sentence: str
 
 
+def nothing(config: StudyConfig, folder: RunFolder) -> Sequence[str]:
+    """A stage without cells that wait for a conclusion."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Stage:
     """One stage. `name` is its key in the result; `progress` is what progress bars call it.
 
     `cells`: the names of its cells, none where it was not asked for. `run`: the arrays of one cell.
-    `conclude`: what the stored cells say; called only where all of them are there.
+    `conclude`: what the stored cells say. `after`: the names of cells that depend on what was
+    concluded of the others; they are run after it, and then it is concluded again.
     """
 
     name: str
@@ -96,11 +103,12 @@ class Stage:
     cells: Callable[[StudyConfig, StudySets], Sequence[str]]
     run: Callable[[Bench, str], Arrays]
     conclude: Callable[[Evidence], Found | None]
+    after: Callable[[StudyConfig, RunFolder], Sequence[str]] = nothing
 
 
-def run_stage(stage: Stage, bench: Bench, report: Report) -> None:
-    """Run and store the cells of a stage that are not yet there."""
-    names = stage.cells(bench.config, bench.study)
+def run_stage(stage: Stage, bench: Bench, names: Sequence[str]) -> None:
+    """Run and store those of a stage's cells that are not yet there."""
+    report = bench.report
     done = sum(bench.folder.has(name) for name in names)
     if done == len(names):
         return
