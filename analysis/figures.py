@@ -48,7 +48,7 @@ def dot_intervals(
     wrapped = [_wrapped(label) for label in labels]
     line = max((label.count("<br>") for label in wrapped), default=0)
     pitch = max(18 + 14 * len(groups), 12 + 17 * (line + 1))
-    figure = go.Figure(layout=_layout(height=100 + pitch * len(labels)))
+    figure = go.Figure(layout=layout(height=100 + pitch * len(labels)))
     for place, group in enumerate(groups):
         offset = 0.0 if len(groups) == 1 else 0.17 * (2 * place / (len(groups) - 1) - 1)
         figure.add_trace(_dots(labels, group, place=place, offset=offset))
@@ -118,7 +118,7 @@ def agreement_intervals(agreement: pd.DataFrame, *, most: int = 15) -> go.Figure
 
 def calibration(curve: pd.DataFrame) -> go.Figure:
     """How often the truth lies below each quantile, with intervals; the diagonal is calibrated."""
-    figure = go.Figure(layout=_layout(height=380))
+    figure = go.Figure(layout=layout(height=380))
     band = [*curve["share_high"], *curve["share_low"][::-1]]
     levels = [*curve["level"], *curve["level"][::-1]]
     if not any(map(is_missing, band)):
@@ -166,7 +166,7 @@ def answers_scatter(answers: pd.DataFrame) -> go.Figure:
     """
     fixed = {"context", "query", "truth", "answer_text", "answer"}
     predictors = [name for name in answers.columns if name not in fixed]
-    figure = go.Figure(layout=_layout(height=460))
+    figure = go.Figure(layout=layout(height=460))
     truths = answers["truth"].to_numpy(dtype=np.float64)
     series = [("model", "answer"), *((name, name) for name in predictors)]
     for place, (name, column) in enumerate(series):
@@ -281,7 +281,8 @@ def _wrapped(label: str) -> str:
     ) or _safe(label)
 
 
-def _layout(*, height: int) -> dict[str, Any]:
+def layout(*, height: int) -> dict[str, Any]:
+    """What every figure of the page shares: font, colours, margins, legend."""
     return {
         "template": "none",
         "height": height,

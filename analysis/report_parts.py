@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from analysis import report_tables
+from analysis.behavioural_part import behavioural
 from analysis.number_text import is_missing, number_text
 from analysis.reading_part import reading
 from analysis.report_part import Part, Result, Tables
@@ -65,5 +66,5 @@ def ceiling_sentence(result: Result) -> str:
     )
 
 
-MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (reading, controls)
+MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (reading, behavioural, controls)
 """One line a part; a part that a study did not measure is left out."""

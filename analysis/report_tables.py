@@ -42,7 +42,8 @@ def _number(value: Any, missing: str) -> str:
     return number_text(value, missing=missing)
 
 
-def _interval(value: Any, missing: str) -> str:
+def interval_cell(value: Any, missing: str) -> str:
+    """A cell of an estimate with its interval."""
     return interval_text(value, missing=missing)
 
 
@@ -120,7 +121,7 @@ def highest_rows(rows: pd.DataFrame, caption: str, *, assessable: bool, most: in
     """The rows with the largest unique OLS share of one variant."""
     seen = ols_rows(rows)
     seen = seen[~seen["blind"].astype(bool)].sort_values(SHARE, ascending=False).head(most)
-    entries = [with_place(_joined(record)) for record in seen.to_dict("records")]
+    entries = [with_place(joined(record)) for record in seen.to_dict("records")]
     more = _present(entries, ALONE) + _present(entries, PAIRS)
     columns = (WHERE, SAYS, *EFFECTS, T, *TESTS, *more)
     return table(caption, columns, entries, missing=_missing(assessable))
@@ -132,7 +133,7 @@ def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool
     best = ranked.drop_duplicates(["family", "variant"])
     order = {name: place for place, name in enumerate(frame["family"].drop_duplicates())}
     ranks = {name: place for place, name in enumerate(labels)}
-    entries = [with_place(_joined(record)) for record in best.to_dict("records")]
+    entries = [with_place(joined(record)) for record in best.to_dict("records")]
     entries.sort(key=lambda e: (order[e["family"]], ranks.get(str(e["variant"]), len(ranks))))
     return table(
         "Each family against all the others: the row on which it stands out most",
@@ -151,7 +152,7 @@ def families(frame: pd.DataFrame, labels: Mapping[str, str], *, assessable: bool
 
 def behaviour(frame: pd.DataFrame) -> Table:
     """Held-out errors and the paired differences to the model."""
-    entries = [_joined(record) for record in frame.to_dict("records")]
+    entries = [joined(record) for record in frame.to_dict("records")]
     for entry in entries:
         if entry["predictor"] == "model":
             entry["difference"] = "-"
@@ -160,8 +161,8 @@ def behaviour(frame: pd.DataFrame) -> Table:
         "the same contexts (below 0: the model is better)",
         (
             Column("predictor", "Predictor", as_text, numeric=False),
-            Column("error", "Error", _interval),
-            Column("difference", "Model minus predictor", _interval),
+            Column("error", "Error", interval_cell),
+            Column("difference", "Model minus predictor", interval_cell),
         ),
         entries,
     )
@@ -169,11 +170,11 @@ def behaviour(frame: pd.DataFrame) -> Table:
 
 def alone(frame: pd.DataFrame, labels: Mapping[str, str]) -> Table:
     """For each hypothesis of the bank by itself, the row of each model that it explains best."""
-    entries = [with_place(_joined(record)) for record in frame.to_dict("records")]
+    entries = [with_place(joined(record)) for record in frame.to_dict("records")]
     return table(
         "Each hypothesis by itself: the row that it explains best, chosen on the same contexts "
         "(description; a share says nothing of what else would explain the row)",
-        (HYPOTHESIS, WHO, WHERE, Column("explained", "Explained alone", _interval)),
+        (HYPOTHESIS, WHO, WHERE, Column("explained", "Explained alone", interval_cell)),
         [{**e, "who": labels.get(str(e["variant"]), str(e["variant"]))} for e in entries],
     )
 
@@ -185,10 +186,10 @@ def agreement(frame: pd.DataFrame) -> Table:
         "Agreement of the answers with each hypothesis as predictor, nearest first",
         (
             HYPOTHESIS,
-            Column("spd", "Squared distance / variance of y", _interval),
-            Column("error", "Its own held-out error", _interval),
+            Column("spd", "Squared distance / variance of y", interval_cell),
+            Column("error", "Its own held-out error", interval_cell),
         ),
-        [_joined(record) for record in ranked.to_dict("records")],
+        [joined(record) for record in ranked.to_dict("records")],
     )
 
 
@@ -234,13 +235,13 @@ def _present(entries: Sequence[Entry], column: Column) -> tuple[Column, ...]:
     return (column,) if any(column.key in entry for entry in entries) else ()
 
 
-def _joined(record: Entry) -> dict[str, Any]:
+def joined(record: Entry) -> dict[str, Any]:
     """A table's record with its ``name, name_low, name_high`` columns joined to one interval."""
-    joined = dict(record)
+    full = dict(record)
     for name in record:
         if f"{name}_low" in record and f"{name}_high" in record:
-            joined[name] = (record[name], record[f"{name}_low"], record[f"{name}_high"])
-    return joined
+            full[name] = (record[name], record[f"{name}_low"], record[f"{name}_high"])
+    return full
 
 
 def ols_entry(entries: Sequence[Entry]) -> Entry | None:
