@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.inference import Interval, proportion_interval
+from analysis.similarity.resampling import Source, two_way_ratio
 
 Flags = NDArray[np.bool_]
 
@@ -43,3 +44,34 @@ def recovered(zsl: Flags, icl: Flags, ft: Flags) -> Recovered:
         broken=int((zsl & ~ft).sum()),
         broken_too=int((zsl & ~ft & ~icl).sum()),
     )
+
+
+LEAST_FIXED = 30
+"""Below so many queries that fine-tuning fixes, the ratio is not assessable."""
+
+
+def recovered_over_sets(zsl: Flags, icl: Flags, ft: Flags, *, rng: Source) -> Recovered:
+    """The same of several sets, (set, query): counts are added, sets and queries resampled.
+
+    With one set the intervals are exact ones, see `recovered`.
+    """
+    pooled = recovered(zsl.ravel(), icl.ravel(), ft.ravel())
+    if len(zsl) == 1:
+        return pooled
+    wrong, fixed = ~zsl, ~zsl & ft
+    return pooled._replace(
+        value=two_way_ratio((fixed & icl).astype(float), fixed.astype(float), rng=rng),
+        chance=two_way_ratio((wrong & icl).astype(float), wrong.astype(float), rng=rng),
+    )
+
+
+def share_right(right: Flags, *, rng: Source) -> Interval:
+    """The share of right answers (set, query), with its interval.
+
+    Exact of one set, and where every answer is right (or none is), with queries as the trials.
+    """
+    if len(right) == 1 or right.all() or not right.any():
+        queries = right.shape[1]
+        count = round(float(right.mean()) * queries)
+        return proportion_interval(count, queries)
+    return two_way_ratio(right.astype(float), np.ones(right.shape), rng=rng)

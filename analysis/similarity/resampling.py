@@ -28,7 +28,26 @@ class Paired(NamedTuple):
     undefined: float
 
 
-def two_way_interval(values: Floats, *, rng: np.random.Generator) -> Interval:
+class Resamples(NamedTuple):
+    """How often each set (resample, set) and each query (resample, query) is drawn."""
+
+    sets: Floats
+    queries: Floats
+
+
+def draw_resamples(sets: int, queries: int, *, rng: np.random.Generator) -> Resamples:
+    """Sets and queries drawn with replacement, each by itself; a single set stays.
+
+    Drawn once, they serve every measure of the same sets and queries.
+    """
+    of_sets = weights(sets, rng) if sets > 1 else np.ones((RESAMPLES, 1))
+    return Resamples(of_sets, weights(queries, rng))
+
+
+Source = np.random.Generator | Resamples
+
+
+def two_way_interval(values: Floats, *, rng: Source) -> Interval:
     """The mean of values (set, query) with a percentile interval; sets and queries are resampled.
 
     Both are drawn with replacement at once (the pigeonhole bootstrap, Owen 2007, Annals of Applied
@@ -45,16 +64,33 @@ def two_way_interval(values: Floats, *, rng: np.random.Generator) -> Interval:
     return Interval(estimate, min(float(low), estimate), max(float(high), estimate))
 
 
-def resampled_means(values: Floats, *, rng: np.random.Generator) -> Floats:
+def resampled_means(values: Floats, *, rng: Source) -> Floats:
     """Means over resampled sets and queries, (`RESAMPLES`,); NaN where a resample has no value."""
-    sets, queries = values.shape
     known = np.isfinite(values)
-    filled = np.where(known, values, 0.0)
-    of_sets = weights(sets, rng) if sets > 1 else np.ones((RESAMPLES, 1))
-    of_queries = weights(queries, rng)
-    total = np.einsum("bs,sq,bq->b", of_sets, filled, of_queries, optimize=True)
-    count = np.einsum("bs,sq,bq->b", of_sets, known.astype(float), of_queries, optimize=True)
+    return resampled_ratios(np.where(known, values, 0.0), known.astype(np.float64), rng=rng)
+
+
+def resampled_ratios(numerators: Floats, denominators: Floats, *, rng: Source) -> Floats:
+    """Sums of numerators over sums of denominators, both (set, query), (`RESAMPLES`,).
+
+    NaN where a resample's denominator is 0.
+    """
+    drawn = rng if isinstance(rng, Resamples) else draw_resamples(*numerators.shape, rng=rng)
+    total, count = (
+        ((drawn.sets @ part) * drawn.queries).sum(axis=1) for part in (numerators, denominators)
+    )
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
+
+
+def two_way_ratio(numerators: Floats, denominators: Floats, *, rng: Source) -> Interval:
+    """Sum of numerators over sum of denominators with a percentile interval; see
+    `two_way_interval`. Undefined where the denominators are 0."""
+    if not denominators.sum() > 0:
+        return UNDEFINED
+    estimate = float(numerators.sum() / denominators.sum())
+    draws = resampled_ratios(numerators, denominators, rng=rng)
+    low, high = np.nanpercentile(draws, LEVELS)
+    return Interval(estimate, min(float(low), estimate), max(float(high), estimate))
 
 
 def weights(size: int, rng: np.random.Generator) -> Floats:
@@ -63,7 +99,7 @@ def weights(size: int, rng: np.random.Generator) -> Floats:
     return np.asarray(drawn, dtype=np.float64)
 
 
-def paired(matched: Floats, mismatched: Floats, *, rng: np.random.Generator) -> Paired:
+def paired(matched: Floats, mismatched: Floats, *, rng: Source) -> Paired:
     """Matched minus mismatched, both (set, query, layer), layers averaged first.
 
     A layer that is undefined on either side is left out of the difference on both.

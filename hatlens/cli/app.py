@@ -14,6 +14,7 @@ from hatlens.cli.probe import probe
 from hatlens.cli.prompts import app as prompts
 from hatlens.cli.reference import app as reference
 from hatlens.cli.report import report
+from hatlens.cli.similarity import similarity
 from hatlens.cli.validate import app as validate
 
 app = typer.Typer(
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (probe, analyse, report, bank, export, doctor):
+for command in (probe, similarity, analyse, report, bank, export, doctor):
     app.command(command.__name__)(command)
 for group, name in (
     (models, "models"),

@@ -1,0 +1,96 @@
+"""What a comparison says: is a measure higher under the same demonstrations than under others?"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from analysis.inference import ALPHA, Interval
+
+PRIMARY = "SimAOU (orthogonal)"
+MORE, NO_MORE, NOT_ASSESSABLE = "more alike", "no more alike", "not assessable"
+ALSO_IN_A_TWIN = "more alike, an untrained twin too"
+
+
+class Judged(NamedTuple):
+    """One measure that is evidence. `difference`: matched minus mismatched; `mismatch`: which.
+
+    `beyond` holds, for each twin, the model's difference minus the twin's.
+    """
+
+    key: str
+    matched: Interval
+    mismatched: Interval
+    difference: Interval
+    p_corrected: float
+    mismatch: str
+    beyond: tuple[Interval, ...]
+
+
+class Verdict(NamedTuple):
+    """`label` of the primary measure, and one sentence on all of them."""
+
+    label: str
+    sentence: str
+
+
+def says(one: Judged) -> str:
+    """The word on one measure: a claim needs a difference above 0, corrected over all measures,
+    and one that exceeds every twin's."""
+    if math.isnan(one.p_corrected):
+        return NOT_ASSESSABLE
+    if one.p_corrected > ALPHA or one.difference.low <= 0:
+        return NO_MORE
+    return MORE if all(twin.low > 0 for twin in one.beyond) else ALSO_IN_A_TWIN
+
+
+def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, str]) -> Verdict:
+    """The verdict on a run; `reason` says why nothing could be judged, empty where it could.
+
+    `mismatches`: how each mismatch is said in a sentence.
+    """
+    words = {one.key: says(one) for one in judged}
+    if reason or not judged or all(word == NOT_ASSESSABLE for word in words.values()):
+        why = reason or "no measure is defined on both sides"
+        return Verdict(NOT_ASSESSABLE, f"Not assessable: {why}.")
+    primary = next((one for one in judged if one.key == PRIMARY), judged[0])
+    word = words[primary.key]
+    rest = [key for key, said in words.items() if key != primary.key]
+    higher = [key for key in rest if words[key] == MORE]
+    with_twin = [key for key in rest if words[key] == ALSO_IN_A_TWIN]
+    return Verdict(
+        word,
+        f"ICL and FT on the same demonstrations move attention outputs "
+        f"{_said(word, bool(primary.beyond))} than ICL and FT on "
+        f"{mismatches.get(primary.mismatch, primary.mismatch)} "
+        f"({_figures(primary)}). {_others(rest, higher, with_twin)}",
+    )
+
+
+def _said(word: str, twins: bool) -> str:
+    if word == ALSO_IN_A_TWIN:
+        return "more alike (which an untrained twin shows as well)"
+    if word == MORE:
+        return "more alike (beyond every untrained twin)" if twins else "more alike"
+    return NO_MORE if word == NO_MORE else "to an extent that is not assessable, no more or less"
+
+
+def _figures(one: Judged) -> str:
+    numbers = f"{one.key} {one.matched.estimate:.3f} against {one.mismatched.estimate:.3f}"
+    low, high = one.difference.low, one.difference.high
+    return (
+        f"{numbers}, difference {one.difference.estimate:.3f} [{low:.3f}, {high:.3f}], "
+        f"corrected p {one.p_corrected:.3g}"
+    )
+
+
+def _others(rest: Sequence[str], higher: Sequence[str], with_twin: Sequence[str]) -> str:
+    if not rest:
+        return "No other measure is evidence here."
+    if not higher and not with_twin:
+        return f"None of the other {len(rest)} measures that are evidence is higher there either."
+    parts = []
+    if higher:
+        parts.append(f"higher there, beyond the twins: {', '.join(higher)}")
+    if with_twin:
+        parts.append(f"higher there, in an untrained twin too: {', '.join(with_twin)}")
+    return f"Of the other {len(rest)} measures that are evidence, {'; '.join(parts)}."

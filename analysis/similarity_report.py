@@ -1,0 +1,339 @@
+"""The page of one comparison of in-context learning with fine-tuning, self-contained."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+import pandas as pd
+from plotly.offline import get_plotlyjs
+
+from analysis import report_tables
+from analysis.number_text import (
+    bytes_text,
+    interval_text,
+    is_missing,
+    number_text,
+    percent_text,
+    seconds_text,
+)
+from analysis.picture import Picture, picture
+from analysis.report import plain
+from analysis.report_facts import Fact, Facts
+from analysis.report_tables import Column, Table
+from analysis.similarity.conditions import CONDITIONS, MATCHED
+from analysis.similarity_figures import by_layer_figure, losses_figure
+
+Result = Mapping[str, Any]
+Tables = Mapping[str, pd.DataFrame]
+RUNS = {
+    "zsl": "without demonstrations (ZSL)",
+    "icl": "with demonstrations (ICL)",
+    "ft": "fine-tuned on them (FT)",
+    "ft-other": "fine-tuned on other demonstrations",
+    "ft-task": "fine-tuned on another task",
+    "icl-wrong": "with wrong labels",
+    "icl-order": "in another order",
+    "irrelevant": "behind text of no task",
+    "zsl-matched": "alone, at its position in the prompt",
+}
+PICTURED = (
+    "SimAOU (orthogonal)",
+    "SimAOU",
+    "SimAOU (normalised)",
+    "SimAM-delta (centred)",
+    "SimAM-delta",
+    "Kendall (queries)",
+    "Kendall (inputs)",
+    "Delta W",
+    "update norm (FT)",
+)
+
+
+def text_column(key: str, heading: str) -> Column:
+    return Column(key, heading, report_tables.as_text, numeric=False)
+
+
+def figure_column(key: str, heading: str) -> Column:
+    return Column(key, heading, report_tables.as_text)
+
+
+def render(result: Result, tables: Tables) -> str:
+    """The whole page as text: styles, script, figures and numbers inside, nothing loaded."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("analysis"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    task = result["task"]
+    return environment.get_template("similarity.html.j2").render(
+        title=f"HatLens: {result['model']['name']}, ICL against FT on {task['task']}",
+        verdict=result["verdict"],
+        warnings=result["warnings"],
+        accuracy=accuracy(result),
+        measures=measures(result),
+        pictures=pictures(tables),
+        baselines=baselines(result),
+        recovered=recovered(result),
+        published=published(tables),
+        fine_tuning=fine_tuning(result),
+        losses=losses(tables),
+        prompt=result["prompts"]["prompt"],
+        labels=labels(result),
+        run=run_facts(result),
+        result_json=json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False),
+        plotly_js=get_plotlyjs(),
+    )
+
+
+def accuracy(result: Result) -> Table:
+    """How often each run answers rightly, and how likely the right answer is to it."""
+    shares = result.get("accuracy_of") or {}
+    likely = result.get("log_probability") or {}
+    disagree = result.get("label_rules_disagree") or {}
+    lines = [
+        {
+            "run": RUNS.get(run, run),
+            "accuracy": interval_text(shares.get(run)),
+            "likely": interval_text(likely[run]),
+            "disagree": number_text(disagree.get(run)),
+        }
+        for run in [name for name in RUNS if name in likely]
+    ]
+    columns = (
+        text_column("run", "Run"),
+        figure_column("accuracy", "Right answers"),
+        figure_column("likely", "Log-probability of the right answer, nats"),
+        figure_column("disagree", "Answers on which sum and mean of a label disagree"),
+    )
+    return report_tables.table("Each run on the same queries, with 95 % intervals", columns, lines)
+
+
+def measures(result: Result) -> Table:
+    """The headline of every measure: matched minus mismatched."""
+    words = {one["measure"]: one["says"] for one in result["verdict"]["measures"]}
+    lines = []
+    for one in result["metrics"]:
+        key = key_of(one)
+        lines.append(
+            {
+                "measure": key,
+                "position": one["position"],
+                "matched": interval_text(one["matched"]),
+                "mismatched": interval_text(one["mismatched"]),
+                "difference": interval_text(one["difference"]),
+                "mismatch": one["mismatch"] or "none",
+                "p": number_text(one["p_corrected"], missing="described only"),
+                "says": words.get(key, words.get(f"{key}, {one['position']}", "described only")),
+                "undefined": f"{one['undefined']['count']} of {one['undefined']['of']}",
+            }
+        )
+    columns = (
+        text_column("measure", "Measure"),
+        text_column("position", "Position"),
+        figure_column("matched", "Matched"),
+        figure_column("mismatched", "Mismatched"),
+        figure_column("difference", "Difference"),
+        text_column("mismatch", "Mismatch"),
+        figure_column("p", "Corrected p"),
+        text_column("says", "Says"),
+        figure_column("undefined", "Undefined values"),
+    )
+    caption = "Matched minus mismatched, mean over layers and queries, with 95 % intervals"
+    return report_tables.table(caption, columns, lines)
+
+
+def key_of(one: Result) -> str:
+    """A measure's key from its name and variant."""
+    return f"{one['name']} ({one['variant']})" if one["variant"] else str(one["name"])
+
+
+def pictures(tables: Tables) -> list[Picture]:
+    """Measures by layer: the model, its mismatches, its twins, random updates and the ceiling."""
+    layers = tables.get("layers")
+    if layers is None:
+        return []
+    found = []
+    for position in layers["position"].unique():
+        for place, key in enumerate(PICTURED):
+            some = layers[(layers["measure"] == key) & (layers["position"] == position)]
+            if not some["value"].notna().any():
+                continue
+            found.append(
+                picture(
+                    f"layers-{position}-{place}",
+                    key if position == "answer" else f"{key}, at {position}",
+                    f"{key} by layer under every comparison; the numbers are in the table layers",
+                    by_layer_figure(some),
+                )
+            )
+    return found
+
+
+def baselines(result: Result) -> Table:
+    """Everything that must stand beside the headline, for the primary measure of each kind."""
+    shown = [key for key in PICTURED if key != "update norm (FT)"]
+    lines = [_baseline("the model: ICL on D against FT on D", result["metrics"], shown, MATCHED)]
+    for one in result["baselines"]:
+        if one["kind"] in CONDITIONS:
+            said = f"the model: {CONDITIONS[one['kind']].statement}"
+            lines.append(_baseline(said, one["metrics"], shown, one["kind"]))
+        else:
+            name = f"{one['kind']} twin, seed {one['seed']}"
+            lines.append(_baseline(f"{name}: matched", one["metrics"], shown, MATCHED))
+            lines.append(_difference(f"{name}: matched minus mismatched", one["metrics"], shown))
+    columns = (
+        text_column("who", "Compared"),
+        *(figure_column(key, key) for key in shown),
+    )
+    return report_tables.table("Every baseline", columns, lines, missing="")
+
+
+def _baseline(who: str, metrics: Sequence[Result], shown: Sequence[str], kind: str) -> Result:
+    side = "matched" if kind == MATCHED else "mismatched"
+    return {"who": who, **_cells(metrics, shown, side)}
+
+
+def _difference(who: str, metrics: Sequence[Result], shown: Sequence[str]) -> Result:
+    return {"who": who, **_cells(metrics, shown, "difference")}
+
+
+def _cells(metrics: Sequence[Result], shown: Sequence[str], side: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in metrics:
+        key = key_of(one)
+        if key in shown and key not in found:
+            found[key] = interval_text(one[side])
+    return found
+
+
+def recovered(result: Result) -> Facts | None:
+    """Rec2FTP as counts."""
+    found = result.get("rec2ftp")
+    if not found:
+        return None
+    other = found.get("mismatched")
+    facts = [
+        Fact("ZSL wrong and FT right", number_text(found["denominator"])),
+        Fact("of these, ICL right too", number_text(found["numerator"])),
+        Fact(
+            "Rec2FTP",
+            interval_text(found["value"]),
+            "" if found["assessable"] else "fewer than 30 in the denominator: not assessable",
+        ),
+        Fact(
+            "chance line", interval_text(found["chance"]), "ICL right among all that ZSL got wrong"
+        ),
+        Fact("ZSL right and FT wrong", number_text(found["broken"])),
+        Fact("of these, ICL wrong too", number_text(found["broken_too"])),
+    ]
+    if other:
+        counts = f"{other['numerator']} of {other['denominator']}"
+        facts.append(
+            Fact("FT on other demonstrations", interval_text(other["value"]), f"{counts} queries")
+        )
+    return Facts("Rec2FTP: of what FT gets right, how much ICL does", tuple(facts))
+
+
+def published(tables: Tables) -> Table | None:
+    """Published values beside this run's, where the task matches."""
+    found = tables.get("published")
+    if found is None:
+        return None
+    columns = (
+        text_column("measure", "Measure"),
+        figure_column("ours", "This run"),
+        figure_column("value", "Published"),
+        text_column("task", "On"),
+        text_column("model", "Model"),
+        text_column("source", "Source"),
+    )
+    lines = [
+        {
+            **row,
+            "ours": number_text(row["ours"]),
+            "value": number_text(row["value"]),
+            "source": f"arXiv {row['source']}",
+        }
+        for row in found.to_dict("records")
+    ]
+    return report_tables.table("Published values beside this run's", columns, lines)
+
+
+def fine_tuning(result: Result) -> Table:
+    """Rate, losses and update norm of every fine-tuning."""
+    lines = [
+        {
+            "model": one["model"] if is_missing(one["seed"]) else f"{one['model']}, {one['seed']}",
+            "set": str(one["set"] + 1),
+            "run": RUNS.get(one["run"], one["run"]),
+            "rate": number_text(one["rate"]),
+            "norm": number_text(one["relative_norm"]),
+            "base": number_text(one["base_loss"]),
+            "loss": number_text(one["loss"]),
+            "closing": number_text(one["closing_loss"]),
+            "failed": one["failed"],
+        }
+        for one in result["fine_tuning"]
+    ]
+    columns = (
+        text_column("model", "Model"),
+        figure_column("set", "Set"),
+        text_column("run", "Run"),
+        figure_column("rate", "Rate"),
+        figure_column("norm", "|h_FT − h_ZSL| / |h_ZSL|"),
+        figure_column("base", "Loss before, nats"),
+        figure_column("loss", "Loss along the way"),
+        figure_column("closing", "Last demonstration after"),
+        text_column("failed", "Diverged"),
+    )
+    caption = "Every fine-tuning; the mismatched ones are brought to the same update norm"
+    return report_tables.table(caption, columns, lines, missing="")
+
+
+def losses(tables: Tables) -> Picture | None:
+    """The loss of each demonstration before its step, model and twins."""
+    found = tables.get("fine_tuning")
+    if found is None:
+        return None
+    return picture(
+        "losses",
+        "Loss of each demonstration before its step",
+        "Loss by step of the fine-tuning on the demonstrations, model and twins",
+        losses_figure(found[found["run"] == "ft"]),
+    )
+
+
+def labels(result: Result) -> str:
+    """Label words as pieces."""
+    pieces = result["prompts"]["labels"]["pieces"]
+    return "; ".join(f"{word}: {' | '.join(parts)}" for word, parts in pieces.items())
+
+
+def run_facts(result: Result) -> list[Facts]:
+    """What was run, and what was checked."""
+    task, prompts, cost = result["task"], result["prompts"], result["cost"]
+    check = result["selfcheck"]
+    rate = result["learning_rate"]
+    used = prompts["used"]
+    ran = (
+        Fact("task", str(task["task"])),
+        Fact("demonstrations", f"{min(used)} to {max(used)}", f"{task['demos']} were asked for"),
+        Fact("sets, queries", f"{task['sets']}, {prompts['queries']}"),
+        Fact("fine-tuning", str(task["ft"]), f"loss on {task['loss_tokens']} tokens"),
+        Fact("learning rate", number_text(rate["rate"]), rate["how"]),
+        Fact("begin-of-sequence", str(prompts["bos"]["policy"]), f"id {prompts['bos']['id']}"),
+    )
+    checked = (
+        Fact(
+            "context as a weight update",
+            number_text(check["implicit_update_residual"]),
+            check.get("reason") or "residual of the identity of arXiv 2507.16003 on one block",
+        ),
+        Fact("time", seconds_text(cost.get("seconds"))),
+        Fact("peak memory", bytes_text(cost.get("peak_bytes"))),
+        Fact("interval", percent_text(0.95), "sets and queries resampled at once"),
+    )
+    return [Facts("What was run", ran), Facts("What was checked", checked)]
