@@ -98,9 +98,9 @@ def cause(
     one random set in twenty does as much. With fewer than 19 sets even heads drawn at random are
     the first among them more often than that: the sentence says how often. blocks: the resampled
     unit of each context, `unit` its name. printed_size: printed numbers in one codec unit, for the
-    sentence. rows: a row before and after the change, for the share of a target row
-    (`row_name`) in it. short:
-    what the random sets lack, appended to the sentence.
+    sentence. rows: a row before and after the change, of all or of the first contexts, for the
+    share of a target row (`row_name`) in it. short: what the random sets lack, appended to the
+    sentence.
     Refuses arrays of unlike shapes, and no way of changing at all.
     """
     _check(base, changed, targets)
@@ -114,7 +114,9 @@ def cause(
     comparable = min(_comparable(base, one, units) for one in changed.values())
     reason = _why_not(comparable, sets, unit)
     deciding = next((one for one in effects if one.matters), effects[0])
-    row = None if rows is None else row_change(rows, blocks=blocks)
+    row = None
+    if rows is not None:
+        row = row_change(rows, blocks=None if blocks is None else blocks[: len(rows.target)])
     matters = MATTERS if deciding.matters else NO_MORE
     sentence = (
         f"Whether the heads matter is not assessable: {reason}.{_lost_words(deciding)}"

@@ -1,8 +1,6 @@
 """Whether heads cause the answers: changed at the answer position, beside random heads."""
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,15 +10,20 @@ from analysis.cause import KIND_WORDS, NOT_ASSESSABLE, Cause, Changed, Effect, c
 from analysis.inference import Interval
 from hatlens import tables
 from hatlens.config import StudyConfig
-from hatlens.sets import MAIN, StudySets
-from hatlens.stages.chosen_heads import HeadChoice, chosen_heads, own_heads, used_contexts
-from hatlens.stages.reading import was_read
+from hatlens.sets import StudySets
+from hatlens.stages.cause_answers import (
+    ANSWERS,
+    cell_name,
+    concluded_heads,
+    restored,
+    run_answers,
+)
+from hatlens.stages.cause_rows import names_of, run_rows, stored_rows
+from hatlens.stages.chosen_heads import HeadChoice, chosen_heads, used_contexts
 from hatlens.stages.stage import Arrays, Bench, Evidence, Found, Stage
 from hatlens.store import RunFolder
 from hatlens.stored_rows import head_grid
-from probes import cause as measured
-from probes.head_names import Head, parse_heads
-from probes.memory import parse_bytes
+from probes.cause import BASE, Caused
 from prompts.refusal import Refusal
 
 LEAST_CONTEXTS = 2
@@ -33,67 +36,23 @@ def cells(config: StudyConfig, study: StudySets) -> list[str]:
 
 
 def after(config: StudyConfig, folder: RunFolder) -> list[str]:
-    """One cell for all contexts, named by heads, sets, contexts and reading."""
+    """The answers of all contexts, and the rows of those whose behavioural row was measured."""
     heads = concluded_heads(config, folder) if config.cause else ()
     if not heads or used_contexts(config, folder) < LEAST_CONTEXTS:
         return []
-    return [cell_name(config, folder, heads)]
-
-
-def concluded_heads(config: StudyConfig, folder: RunFolder) -> tuple[Head, ...]:
-    """The heads to change: own ones, or those of the stored conclusion."""
-    if config.heads:
-        return own_heads(config, folder)
-    return parse_heads(folder.read_results()["cause"]["heads"], head_grid(folder))
-
-
-def cell_name(config: StudyConfig, folder: RunFolder, heads: Sequence[Head]) -> str:
-    """Other heads, sets, contexts or readings are other cells."""
-    reading = f"exact {config.mass:g}" if was_read(config, folder) else "greedy"
-    names = [str(head) for head in sorted(heads)]
-    what = [names, config.random_sets, used_contexts(config, folder), reading]
-    return f"cause/{hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]}/answers"
+    answers = cell_name(config, folder, heads)
+    return [answers, *names_of(config, folder, answers)]
 
 
 def run(bench: Bench, name: str) -> Arrays:
-    """Answers (condition, context, query) as printed, and what was changed; see `Caused`.
-
-    `refused` alone, a sentence, where the family's heads cannot be changed.
-    """
-    config, used = bench.config, used_contexts(bench.config, bench.folder)
-    hold = measured.HOLD_BYTES if config.memory is None else parse_bytes(config.memory)
+    """The arrays of one cell; `refused` alone, a sentence, where heads cannot be changed."""
     try:
-        found = measured.cause(
-            bench.loaded,
-            bench.tokens[MAIN][:used],
-            [str(head) for head in concluded_heads(config, bench.folder)],
-            answer_reader(bench),
-            rng=np.random.default_rng([config.seed, 22]),
-            draws=config.random_sets,
-            progress=lambda done, total: bench.report("contexts with heads changed", done, total),
-            hold_bytes=hold,
-        )
+        if name.endswith(f"/{ANSWERS}"):
+            return run_answers(bench)
+        answers = bench.folder.read_arrays(f"{name.partition('/row/')[0]}/{ANSWERS}")
+        return answers if "refused" in answers else run_rows(bench, name, answers)
     except Refusal as refusal:
         return {"refused": np.array(str(refusal))}
-    return {
-        "answers": found.answers,
-        "kinds": np.array([condition.kind for condition in found.conditions]),
-        "draws": np.array([condition.draw for condition in found.conditions]),
-        "heads": np.array([str(head) for head in found.named]),
-        "sets": np.array([" ".join(map(str, one)) for one in found.sets], dtype=np.str_),
-        "short": np.array(found.short),
-        "mean_layers": np.array(list(found.means)),
-        "means": np.stack([mean.double().numpy() for mean in found.means.values()]),
-        "seconds": np.array([found.seconds["forward"], found.seconds["reading"]]),
-    }
-
-
-def answer_reader(bench: Bench) -> measured.Read:
-    """Answers are read as the study reads them."""
-    if was_read(bench.config, bench.folder):
-        return measured.reads_exactly(bench.grammar(), mass=bench.config.mass)
-    codec = bench.study.sets[MAIN].codec
-    return measured.reads_greedily(bench.loaded, codec.parse_answer)
 
 
 def conclude(evidence: Evidence) -> Found | None:
@@ -112,11 +71,12 @@ def conclude(evidence: Evidence) -> Found | None:
     stored = folder.read_arrays(name)
     if "refused" in stored:
         return without(choice, str(stored["refused"]))
-    found = compared(evidence, stored)
+    caused = restored(stored, head_grid(folder))
+    found = compared(evidence, caused, name)
     size = float(evidence.main.half_range[-1])
     return Found(
-        result_of(found, choice, stored),
-        {"cause": conditions_table(found, choice, stored, size)},
+        result_of(found, choice, caused),
+        {"cause": conditions_table(found, caused, size)},
         f"Heads changed: {', '.join(choice.names)} ({choice.words}). {found.sentence}",
     )
 
@@ -129,30 +89,28 @@ def without(choice: HeadChoice, why: str) -> Found:
     return Found(result, {}, f"Whether heads ({heads}) cause the answers is {label}.")
 
 
-def compared(evidence: Evidence, stored: Arrays) -> Cause:
+def compared(evidence: Evidence, caused: Caused, name: str) -> Cause:
     """The statement on stored answers, in codec coordinates."""
-    answers = evidence.main.codec_y(stored["answers"])
-    used = answers.shape[1]
-    kinds, draws = stored["kinds"], stored["draws"]
+    used = caused.answers.shape[1]
+    in_codec = evidence.main.codec_y
     changed = {
-        kind: Changed(
-            answers[(kinds == kind) & (draws == measured.NAMED)][0],
-            answers[(kinds == kind) & (draws != measured.NAMED)],
-        )
+        kind: Changed(in_codec(caused.of(kind)), in_codec(caused.of_random(kind)))
         for kind in KIND_WORDS
     }
     return cause(
-        answers[kinds == measured.BASE][0],
+        in_codec(caused.of(BASE)),
         changed,
         evidence.main.targets[:used],
         blocks=evidence.blocks[:used],
         unit=evidence.unit,
         printed_size=float(evidence.main.half_range[-1]),
-        short=str(stored["short"]),
+        rows=stored_rows(evidence, name),
+        row_name=evidence.test.hypotheses[0],
+        short=caused.short,
     )
 
 
-def result_of(found: Cause, choice: HeadChoice, stored: Arrays) -> dict[str, Any]:
+def result_of(found: Cause, choice: HeadChoice, caused: Caused) -> dict[str, Any]:
     """The `cause` object of the result; errors in codec units."""
     return {
         "heads": choice.names,
@@ -162,10 +120,10 @@ def result_of(found: Cause, choice: HeadChoice, stored: Arrays) -> dict[str, Any
         "error": found.error,
         "effects": [effect_of(one) for one in found.effects],
         "row": found.row,
-        "contexts": stored["answers"].shape[1],
+        "contexts": caused.answers.shape[1],
         "sets": found.sets,
-        "short": str(stored["short"]),
-        "seconds": float(stored["seconds"].sum()),
+        "short": caused.short,
+        "seconds": sum(caused.seconds.values()),
     }
 
 
@@ -178,9 +136,9 @@ def effect_of(one: Effect) -> dict[str, Any]:
     }
 
 
-def conditions_table(found: Cause, choice: HeadChoice, stored: Arrays, size: float) -> pd.DataFrame:
+def conditions_table(found: Cause, caused: Caused, size: float) -> pd.DataFrame:
     """The change of the error under every condition, in printed units of y."""
-    sets = [" ".join(choice.names), *stored["sets"].tolist()]
+    sets = [" ".join(map(str, heads)) for heads in (caused.named, *caused.sets)]
     lines = [
         condition_line(one, draw, heads, size)
         for one in found.effects
