@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from analysis.inference import UNDEFINED, Interval
+from analysis.inference import UNDEFINED, Interval, smallest_flip_p
 from analysis.similarity.records import Floats
 
 RESAMPLES = 2000
@@ -102,7 +102,8 @@ def weights(size: int, rng: np.random.Generator) -> Floats:
 def paired(matched: Floats, mismatched: Floats, *, rng: Source) -> Paired:
     """Matched minus mismatched, both (set, query, layer), layers averaged first.
 
-    A layer that is undefined on either side is left out of the difference on both.
+    A layer that is undefined on either side is left out of the difference on both. p is never
+    below what flipping the signs of whole queries could reach, however few they are.
     """
     first, second = over_layers(matched), over_layers(mismatched)
     change = over_layers(np.asarray(matched - mismatched))
@@ -112,6 +113,7 @@ def paired(matched: Floats, mismatched: Floats, *, rng: Source) -> Paired:
         draws = resampled_means(change, rng=rng)
         drawn = draws[np.isfinite(draws)]
         p = float((1 + (drawn <= 0).sum()) / (1 + len(drawn)))
+        p = max(p, smallest_flip_p(int(np.isfinite(change).any(axis=0).sum())))
     return Paired(
         two_way_interval(first, rng=rng),
         two_way_interval(second, rng=rng),

@@ -54,6 +54,9 @@ def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, s
         return Verdict(NOT_ASSESSABLE, f"Not assessable: {why}.")
     primary = next((one for one in judged if one.key == PRIMARY), judged[0])
     word = words[primary.key]
+    if word == NOT_ASSESSABLE:
+        why = f"{primary.key} is defined on no query, since an update is zero"
+        return Verdict(word, f"Not assessable: {why}.")
     rest = [key for key, said in words.items() if key != primary.key]
     higher = [key for key in rest if words[key] == MORE]
     with_twin = [key for key in rest if words[key] == ALSO_IN_A_TWIN]
@@ -71,7 +74,7 @@ def _said(word: str, twins: bool) -> str:
         return "more alike (which an untrained twin shows as well)"
     if word == MORE:
         return "more alike (beyond every untrained twin)" if twins else "more alike"
-    return NO_MORE if word == NO_MORE else "to an extent that is not assessable, no more or less"
+    return NO_MORE
 
 
 def _figures(one: Judged) -> str:

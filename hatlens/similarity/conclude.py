@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from analysis.inference import ALPHA, smallest_flip_p
 from analysis.similarity.conditions import CONDITIONS, MATCHED
+from analysis.similarity.measures import DESCRIBED
 from analysis.similarity.recovered import LEAST_FIXED, recovered_over_sets, share_right
 from analysis.similarity.resampling import Resamples, draw_resamples, two_way_interval
 from analysis.similarity.verdict import says, verdict_on
@@ -129,6 +131,13 @@ def why_not(model: Stored, lines: Sequence[Any]) -> str:
         return "fine-tuning diverged on every set of demonstrations"
     if not any(line.mismatch for line in lines):
         return "there is no mismatched fine-tuning to compare with"
+    tests = sum(DESCRIBED[line.key].evidence for line in lines)
+    queries = lines[0].found.queries
+    if smallest_flip_p(queries) * tests > ALPHA:
+        return (
+            f"{queries} {'query is' if queries == 1 else 'queries are'} too few: the smallest p "
+            f"that {tests} corrected tests can reach is {smallest_flip_p(queries) * tests:.2g}"
+        )
     return ""
 
 
@@ -166,7 +175,7 @@ def answers_result(config: SimilarityConfig, model: Stored, resamples: Resamples
 
 
 def mean_log_probability(model: Stored, run: str, several: bool) -> Any:
-    """Log-probability of the right answer (set, query), among the labels where there are several."""
+    """Log-probability of the right answer (set, query), among the labels where `several`."""
     logp = model.label_logp(run)[..., 0].astype(np.float64)
     if several:
         logp = logp - np.logaddexp.reduce(logp, axis=-1, keepdims=True)
