@@ -38,7 +38,8 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def _number(value: Any, missing: str) -> str:
+def number_cell(value: Any, missing: str) -> str:
+    """A cell of one number."""
     return number_text(value, missing=missing)
 
 
@@ -74,10 +75,10 @@ EFFECTS = (
 ALONE = Column("alone", "Explained by OLS alone", _effect)
 PAIRS = Column("pairs_p", "Re-paired twin contexts, p", _p)
 TESTS = (
-    Column("positive_in_folds", "Positive in folds", _number),
+    Column("positive_in_folds", "Positive in folds", number_cell),
     Column("p_corrected", "Corrected p", _p),
 )
-T = Column("t", "T", _number)
+T = Column("t", "T", number_cell)
 
 
 def table(
@@ -196,11 +197,13 @@ def agreement(frame: pd.DataFrame) -> Table:
 def answers(frame: pd.DataFrame) -> Table:
     """Every answer as printed, beside the truth and what the predictors say."""
     fixed = ("context", "query", "truth", "answer_text", "answer")
-    named = [Column(str(name), str(name), _number) for name in frame.columns if name not in fixed]
+    named = [
+        Column(str(name), str(name), number_cell) for name in frame.columns if name not in fixed
+    ]
     columns = (
-        Column("context", "Context", _number),
-        Column("query", "Query", _number),
-        Column("truth", "Truth", _number),
+        Column("context", "Context", number_cell),
+        Column("query", "Query", number_cell),
+        Column("truth", "Truth", number_cell),
         Column("answer_text", "As printed", _quoted, numeric=False),
         Column("answer", "Answer", _readable),
         *named,

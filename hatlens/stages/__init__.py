@@ -3,10 +3,11 @@
 from hatlens.stages.behavioural_row import BEHAVIOURAL_ROW
 from hatlens.stages.cause import CAUSE
 from hatlens.stages.contributions import CONTRIBUTIONS
+from hatlens.stages.depth import DEPTH
 from hatlens.stages.reading import READING
 from hatlens.stages.stage import Bench, Evidence, Found, Stage
 
-STAGES: tuple[Stage, ...] = (READING, BEHAVIOURAL_ROW, CONTRIBUTIONS, CAUSE)
+STAGES: tuple[Stage, ...] = (READING, BEHAVIOURAL_ROW, DEPTH, CONTRIBUTIONS, CAUSE)
 """Every stage, in the order in which it is run and reported."""
 
 __all__ = ["STAGES", "Bench", "Evidence", "Found", "Stage"]
