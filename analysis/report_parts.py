@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from analysis import report_tables
+from analysis import cause_part, report_tables
 from analysis.behavioural_part import behavioural
+from analysis.depth_part import along
 from analysis.number_text import is_missing, number_text
 from analysis.reading_part import reading
 from analysis.report_part import Part, Result, Tables
@@ -66,5 +67,12 @@ def ceiling_sentence(result: Result) -> str:
     )
 
 
-MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (reading, behavioural, controls)
+MAKERS: tuple[Callable[[str, Result, Tables], Part | None], ...] = (
+    reading,
+    behavioural,
+    along,
+    cause_part.cause,
+    cause_part.contributions,
+    controls,
+)
 """One line a part; a part that a study did not measure is left out."""

@@ -125,7 +125,7 @@ def drawn(
                 "part": table["part"].iloc[row],
                 **dict(zip(("context", "query", "example"), places, strict=True)),
                 "contribution": double_centred(values[:, :, row].astype(np.float64)).ravel(),
-                "least_squares": own,
+                "hypothesis_row": own,
             }
         )
         for row in dict.fromkeys(row for row, _ in shown)
