@@ -136,7 +136,7 @@ def why_not(model: Stored, lines: Sequence[Any]) -> str:
     if smallest_flip_p(queries) * tests > ALPHA:
         return (
             f"{queries} {'query is' if queries == 1 else 'queries are'} too few: the smallest p "
-            f"that {tests} corrected tests can reach is {smallest_flip_p(queries) * tests:.2g}"
+            f"that {tests} corrected tests can reach is {min(1.0, smallest_flip_p(queries) * tests):.2g}"
         )
     return ""
 

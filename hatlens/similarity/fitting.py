@@ -18,11 +18,13 @@ from probes.three_runs import run_conditions
 from probes.three_runs_queries import Condition
 from prompts.tasks.tokens import TaskPrompts
 
-CLOSE = 0.05
-"""Update norms within 5 % of each other count as equal."""
-TRIES = 4
+CLOSE = 0.1
+"""Update norms within 10 % of each other count as equal."""
+TRIES = 6
 STEP = 100.0
 """The most by which a rate is changed at once."""
+STEEPNESS = (0.25, 4.0)
+"""How a norm may depend on a rate: as its power, within these bounds."""
 
 
 class Fit(NamedTuple):
@@ -94,12 +96,14 @@ def fit_at_norm(
 ) -> Fit:
     """A fine-tuning whose update norm is near `target`: the rate is scaled by what is missing.
 
-    At most four tries; the nearest one is kept, and its `norm` says how near it came. Where the
-    rate diverges a tenth of it is tried.
+    At most six tries; the nearest one is kept, and its `norm` says how near it came. The norm is
+    taken to be a power of the rate, at first in proportion to it, then as the last two tries say.
+    Where the rate diverges a tenth of it is tried.
     """
     if rate == 0 or target == 0:
         return fit(make, norms_of, 0.0)
     best: Fit | None = None
+    last: Fit | None = None
     for _ in range(TRIES):
         one = fit(make, norms_of, rate)
         if one.tuned is None:
@@ -110,9 +114,18 @@ def fit_at_norm(
             best = one
         if _miss(one, target) <= CLOSE or one.norm == 0:
             break
-        rate *= float(np.clip(target / one.norm, 1 / STEP, STEP))
+        change = (target / one.norm) ** (1 / steepness(last, one))
+        rate, last = rate * float(np.clip(change, 1 / STEP, STEP)), one
     assert best is not None
     return best
+
+
+def steepness(before: Fit | None, now: Fit) -> float:
+    """By which power of the rate the norm grows, from two tries; 1 from a single one."""
+    if before is None or before.rate == now.rate or before.norm <= 0:
+        return 1.0
+    slope = np.log(now.norm / before.norm) / np.log(now.rate / before.rate)
+    return float(np.clip(slope, *STEEPNESS)) if np.isfinite(slope) else 1.0
 
 
 def _miss(one: Fit, target: float) -> float:

@@ -19,16 +19,16 @@ from prompts.tasks.tokens import TaskPrompts
 
 GRIDS: Mapping[str, tuple[float, ...]] = MappingProxyType(
     {
-        "gd": (0.003, 0.01, 0.03, 0.1, 0.3),
-        "lcgd": (0.003, 0.01, 0.03, 0.1, 0.3),
-        "whole": (0.0003, 0.001, 0.003, 0.01, 0.03),
-        "value-layer": (0.003, 0.01, 0.03, 0.1, 0.3),
+        "gd": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "lcgd": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "whole": (0.0001, 0.0003, 0.001, 0.003, 0.01),
+        "value-layer": (0.01, 0.03, 0.1, 0.3, 1.0),
     }
 )
 """The rates that are tried, by way of fine-tuning; layer-causal steps at a shared rate try a tenth
 of them, since their gradients are larger."""
 FIXED: Mapping[str, float] = MappingProxyType(
-    {"gd": 0.03, "lcgd": 0.03, "whole": 0.003, "value-layer": 0.03}
+    {"gd": 0.01, "lcgd": 0.01, "whole": 0.001, "value-layer": 0.1}
 )
 """What is taken where nothing is left over to choose on."""
 

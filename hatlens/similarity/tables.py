@@ -172,9 +172,8 @@ def norms(stored: Sequence[Stored]) -> Rows:
             found = one.fits(place)[run]
             if "norms" not in found:
                 continue
-            moved = dict(
-                zip(found["layers"].tolist(), found["step_norms"].sum(axis=0), strict=True)
-            )
+            sums = found["step_norms"].sum(axis=0)
+            moved = dict(zip(found["layers"].tolist(), sums, strict=True))
             for layer, norm in enumerate(found["norms"]):
                 rows.append(
                     {
