@@ -122,8 +122,15 @@ def explained_by_layer(frame: pd.DataFrame) -> go.Figure:
             )
         )
     figure.add_hline(y=0, line={"color": INK, "width": 1, "dash": "dash"})
-    figure.update_xaxes(title_text="after layer (0: what enters the first)", zeroline=False)
-    figure.update_yaxes(title_text="explained share of the answer", range=[-0.3, 1.15])
+    last = int(frame["layer"].max())
+    figure.update_xaxes(
+        title_text="after layer (0: what enters the first)",
+        range=[-0.05 * last - 0.5, 1.05 * last + 0.5],
+        zeroline=False,
+    )
+    figure.update_yaxes(
+        title_text="explained share of the answer", range=[-0.3, 1.2], automargin=True
+    )
     return figure
 
 

@@ -105,7 +105,8 @@ def sentence(result: Mapping[str, Any], statement: str) -> str:
     if spent[0]["forwards"] is not None:
         ratios = " and ".join(f"{one['forwards']:.3g}" for one in spent)
         parts.append(
-            f"A size took {ratios} plain forwards of the prompt a context, readings apart."
+            f"Each size took {ratios} plain forwards of a context's prompt in one order, readings "
+            "apart."
         )
     return " ".join(parts)
 
