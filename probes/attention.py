@@ -92,6 +92,10 @@ class Recorder:
     kept: dict[int, Any] = field(default_factory=dict)
     calls: Counter[int] = field(default_factory=Counter)
 
+    def positions(self, length: int) -> Tensor:
+        """The position in its own prompt of each of this forward's tokens, (token,)."""
+        return self.past + torch.arange(length)
+
     def attend(self, call: LayerCall) -> Tensor:
         """The layer's output; the asked rows are recorded on the way."""
         self.record(call, KeyValues(call.key, call.value))

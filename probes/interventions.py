@@ -14,11 +14,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from probes.attention import Recorder, active_recorder
+from probes.attention import active_recorder
 from probes.head_names import Head, parse_heads
 from probes.head_values import HeadValues, asked_positions, head_grid, output_projections
 from probes.model_facts import cache_argument, model_name, the_module
-from probes.shared_cache import PackedRecorder
 from prompts.refusal import Refusal
 
 
@@ -105,7 +104,10 @@ class _Edit:
         reached = self.reached.setdefault(layer, set())
 
         def change(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            here = token_positions(active_recorder(), self.past, inputs[0].shape[1])
+            recorder, length = active_recorder(), inputs[0].shape[1]
+            here = self.past + torch.arange(length)
+            if recorder is not None:
+                here = recorder.positions(length)
             reached.update(here.tolist())
             tokens, places = _matches(here, self.positions)
             if len(tokens) == 0:
@@ -139,18 +141,6 @@ class _Edit:
                     f"needed a forward{over} inside the block, came {_said(reached)}",
                     where=f"{model_name(self.module)}, layer {layer}",
                 )
-
-
-def token_positions(recorder: Recorder | None, past: int, length: int) -> Tensor:
-    """The position in its prompt of each token of a forward, (token,).
-
-    Of suffixes that are packed behind their prefix, each goes on where the prefix ends.
-    """
-    if not isinstance(recorder, PackedRecorder):
-        return past + torch.arange(length)
-    own = (length - recorder.prefix) // recorder.suffixes
-    behind = recorder.prefix + torch.arange(own).repeat(recorder.suffixes)
-    return past + torch.cat([torch.arange(recorder.prefix), behind])
 
 
 def _matches(here: Tensor, positions: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -47,14 +47,19 @@ class _PartsRecorder(Recorder):
 
     A rest attends to the beginning and to itself; a suffix attends to these and to itself,
     whatever mask the model made. `prefix`: by layer, keys and values of the whole prefix.
-    `count`, `own`: suffixes, and tokens of each. `held`: by layer, one item a part.
+    `count`, `own`: suffixes, and tokens of each. `places` (token,): the position of each token in
+    its own prompt. `held`: by layer, one item a part.
     """
 
     prefix: Sequence[KeyValues] = ()
     parts: Sequence[_Part] = ()
     count: int = 0
     own: int = 0
+    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     held: dict[int, list[_Held]] = field(default_factory=dict)
+
+    def positions(self, length: int) -> Tensor:
+        return self.places
 
     def attend(self, call: LayerCall) -> Tensor:
         self.calls[call.layer] += 1
@@ -161,7 +166,14 @@ def _packed_parts(
         ends.append((starts[:, None] + last).flatten())
         start += tokens.numel()
     recorder = _PartsRecorder(
-        torch.cat(ends), 0, None, prefix=keys, parts=parts, count=count, own=own
+        torch.cat(ends),
+        0,
+        None,
+        prefix=keys,
+        parts=parts,
+        count=count,
+        own=own,
+        places=torch.cat(positions),
     )
     logits = recorded_logits(
         model,

@@ -143,6 +143,12 @@ class PackedRecorder(Recorder):
     of_suffixes: dict[int, Any] = field(default_factory=dict)
     held: dict[int, tuple[KeyValues, KeyValues]] = field(default_factory=dict)
 
+    def positions(self, length: int) -> Tensor:
+        """Each suffix goes on where the prefix ends."""
+        own = (length - self.prefix) // self.suffixes
+        behind = self.prefix + torch.arange(own).repeat(self.suffixes)
+        return self.past + torch.cat([torch.arange(self.prefix), behind])
+
     def attend(self, call: LayerCall) -> Tensor:
         if call.rule.bias is not None:
             raise Refusal(

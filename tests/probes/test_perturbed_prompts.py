@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probes import packed_variants
 from probes.blocks import Block
+from probes.interventions import replace_heads
 from probes.model_facts import attention_path, sharing
 from probes.perturbed_prompts import run_variants
 from tests.probes.tiny_models import FAST, WITH_ATTENTION, hand_made_context, tiny_model
@@ -78,6 +79,22 @@ def test_every_variant_goes_on_as_its_whole_prompts(name: str) -> None:
                 logits = block.continuation.next_logits(tokens)
             whole = naive(reference(name), variant, suffixes, added)
             torch.testing.assert_close(logits, whole, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "mistral", "llama-dynamic", "gemma2"])
+def test_heads_are_changed_in_every_variant(name: str) -> None:
+    """At the last token of each prompt, wherever that token stands in a packed forward."""
+    prefix, suffixes, pairs = asked()
+    model, heads = tiny_model(name), ["L0H1", "L1H2"]
+    with replace_heads(model, heads, "zero", positions=[LENGTH - 1]):
+        *changed, own = run(model)
+    for blocks, pair in zip([*changed, own], [*pairs, prefix[None]], strict=True):
+        for block, variant in zip(blocks, pair, strict=True):
+            twin = reference(name)
+            with replace_heads(twin, heads, "zero", positions=[LENGTH - 1]):
+                whole = naive(twin, variant, suffixes)
+            assert (whole - naive(twin, variant, suffixes)).abs().max() > 1e-2
+            torch.testing.assert_close(block.logits, whole, atol=1e-4, rtol=1e-5)
 
 
 @pytest.mark.parametrize("at_once", [1, 140, 1000])
