@@ -21,6 +21,7 @@ from hatlens.similarity.compare import (
     lines_of,
 )
 from hatlens.similarity.config import SimilarityConfig
+from hatlens.similarity.orders import orders_result
 from hatlens.similarity.stored import Stored, is_trained, stored_variants
 from hatlens.store import RunFolder, json_text
 
@@ -41,6 +42,7 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
         rng=np.random.default_rng([config.seed, 8]),
     )
     result, made = concluded(config, stored, manifest, resamples)
+    result["order_sensitivity"] = orders_result(config, folder)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)
@@ -133,10 +135,11 @@ def why_not(model: Stored, lines: Sequence[Any]) -> str:
         return "there is no mismatched fine-tuning to compare with"
     tests = sum(DESCRIBED[line.key].evidence for line in lines)
     queries = lines[0].found.queries
-    if smallest_flip_p(queries) * tests > ALPHA:
+    least = min(1.0, smallest_flip_p(queries) * tests)
+    if least > ALPHA:
         return (
             f"{queries} {'query is' if queries == 1 else 'queries are'} too few: the smallest p "
-            f"that {tests} corrected tests can reach is {min(1.0, smallest_flip_p(queries) * tests):.2g}"
+            f"that {tests} corrected tests can reach is {least:.2g}"
         )
     return ""
 

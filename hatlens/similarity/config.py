@@ -29,7 +29,7 @@ OptionalCount = Annotated[Count | None, BeforeValidator(_optional)]
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_one_or_more)]
 Rate = Annotated[Number | None, BeforeValidator(_auto)]
 
-FREE = ("twins", "twin_seeds", "label_score")
+FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries")
 """Settings that may change on stored cells: a twin is added, the analysis is done again."""
 
 

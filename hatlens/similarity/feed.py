@@ -5,7 +5,6 @@ D with wrong labels, D in another order, and as many tokens of no task at all.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +45,8 @@ class Lessons(NamedTuple):
 class SetFeed(NamedTuple):
     """One set. `other`: D', `task`: another task's lines, None where there are none. `before`:
     tokens before the queries of further runs, by the run's name. `norms`: D with the queries on
-    which update norms are measured. `orders`: D in further orders, as indices.
+    which update norms are measured. `orders`: D in further orders, as indices; `order_tokens`:
+    the same as tokens before the queries.
     """
 
     prompts: TaskPrompts
@@ -55,6 +55,7 @@ class SetFeed(NamedTuple):
     before: Mapping[str, Integers]
     norms: TaskPrompts
     orders: tuple[tuple[int, ...], ...] = ()
+    order_tokens: tuple[Integers, ...] = ()
 
 
 class Fed(NamedTuple):
@@ -165,8 +166,11 @@ class _Maker(NamedTuple):
         if (wrong := wrong_labels(self.source.task, shown, rng)) is not None:
             before["icl-wrong"] = _before(self.tokens(wrong, queries))
         orders = further_orders(used, max(1, self.config.orders), rng)
+        order_tokens = tuple(
+            _before(self.tokens([shown[i] for i in order], queries[:1])) for order in orders
+        )
         if orders:
-            before["icl-order"] = _before(self.tokens([shown[i] for i in orders[0]], queries))
+            before["icl-order"] = order_tokens[0]
         _, tune = self.source.drawn.tuning
         asked = (tune or queries)[:NORM_QUERIES]
         return SetFeed(
@@ -176,6 +180,7 @@ class _Maker(NamedTuple):
             {name: tokens for name, tokens in before.items() if len(tokens)},
             self.tokens(shown, asked),
             orders if self.config.orders else (),
+            order_tokens if self.config.orders else (),
         )
 
     def tuning(self) -> TaskPrompts | None:
@@ -271,12 +276,3 @@ def other_lessons(
 def replaced_seed(config: SimilarityConfig) -> SimilarityConfig:
     """Another task's lines have a random stream of their own."""
     return config.model_copy(update={"seed": config.seed + 1})
-
-
-def permuted(prompts: TaskPrompts, order: Sequence[int]) -> TaskPrompts:
-    """The demonstrations to learn in another order; what stands in the prompt is left as it is."""
-    return replace(
-        prompts,
-        alone=tuple(prompts.alone[i] for i in order),
-        alone_answers=tuple(prompts.alone_answers[i] for i in order),
-    )

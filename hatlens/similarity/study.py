@@ -12,6 +12,7 @@ from hatlens.progress import Report, silent
 from hatlens.similarity.cell import Plan, run_cell
 from hatlens.similarity.config import FREE, SimilarityConfig
 from hatlens.similarity.feed import Fed, Source, drawn_source, feed
+from hatlens.similarity.orders import order_cells, run_orders
 from hatlens.similarity.rate import Chosen, choose_rate
 from hatlens.store import RunFolder
 from probes.models import LoadedModel, load_model
@@ -71,10 +72,13 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     folder.refuse_place()
     refuse_other_kind(folder)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
+    planned += order_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
         return
+    if folder.manifest():
+        folder.open(task, free=FREE)
     source = drawn_source(config)
     report("load the model", 0, 1)
     loaded = load_model(
@@ -92,6 +96,12 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     note_start(config, folder, loaded, source, fed, chosen)
     for variant in variants(config):
         run_variant(config, folder, loaded, fed, chosen, variant, report)
+    for place, name in enumerate(order_cells(config)):
+        report("order of the demonstrations", place, config.sets)
+        if not folder.has(name):
+            arrays = run_orders(config, loaded, fed.sets[place], chosen.rate)
+            folder.write_arrays(name, arrays)
+        report("order of the demonstrations", place + 1, config.sets)
     note_end(folder, time.monotonic() - began)
 
 
