@@ -16,6 +16,8 @@ from analysis.bank import BANK, FAMILIES, KINDS
 from analysis.bank.hypothesis import OWN
 from analysis.behaviour import label_of
 from analysis.row_result import CANNOT_IDENTIFY, CONTAINS, FOLLOWS, NOTHING
+from analysis.similarity.conditions import CONDITIONS, MATCHED
+from analysis.similarity.measures import DESCRIBED
 from analysis.simulate import SimulatedDesign, simulate_contexts
 from analysis.verdict import LABELS
 from hatlens.cli.app import app
@@ -24,6 +26,8 @@ from hatlens.cli.border import STOPPED
 from hatlens.config import FREE, StudyConfig, build_config
 from hatlens.export import FORMATS
 from hatlens.library import Run, probe
+from hatlens.similarity.config import PRESETS, SimilarityConfig
+from hatlens.similarity.regression import REGRESSION
 from probes.head_names import HOOKS
 from probes.head_values import OUTPUT_PROJECTIONS
 from probes.model_facts import Path as CapturePath
@@ -37,6 +41,7 @@ from prompts.layouts import LAYOUTS
 from prompts.numerals import CODECS
 from prompts.table_files import READERS
 from prompts.tables import BUNDLED
+from prompts.tasks.task import TASKS
 from prompts.tokens import Bos
 from tests.hatlens.tiny_study import SETTINGS, write_gpt2
 
@@ -101,6 +106,13 @@ NAMED: dict[str, dict[str, set[str]]] = {
         "parts": set(PARTS),
     },
     "runs.md": {"settings": set(StudyConfig.model_fields)},
+    "similarity.md": {
+        "settings": set(SimilarityConfig.model_fields),
+        "presets": set(PRESETS),
+        "measures": set(DESCRIBED),
+        "comparisons": set(CONDITIONS) - {MATCHED},
+        "tasks": {*TASKS, REGRESSION},
+    },
 }
 
 
