@@ -190,7 +190,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def run(model: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return probe(model, out=tmp_path_factory.mktemp("run") / "run", **SETTINGS)
+    everything = {**SETTINGS, "behavioural_row": 2, "along": True}
+    return probe(model, out=tmp_path_factory.mktemp("run") / "run", **everything)
 
 
 def test_every_key_of_the_result_is_explained(run: Run) -> None:
@@ -213,7 +214,7 @@ def run_places(run: Run) -> tuple[str, ...]:
 def test_every_column_of_every_table_is_explained(run: Run) -> None:
     lines, places = table_lines("runs.md", "Tables"), set(run_places(run))
     for name, table in run.tables.items():
-        explained = set(re.findall(r"`([a-z_]+)`", lines[name][1])) | places
+        explained = set(re.findall(r"`([a-z0-9_]+)`", lines[name][1])) | places
         assert set(once(table)) - explained == set(), name
 
 
