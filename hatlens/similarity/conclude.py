@@ -229,4 +229,8 @@ def cost_of(stored: Sequence[Stored], manifest: Result) -> Result:
             if key.startswith("seconds/") and key.count("/") == 2:
                 run = key.rpartition("/")[2]
                 runs[run] = runs.get(run, 0.0) + float(value) / queries
-    return {**measured, "seconds_a_query": runs}
+    return {
+        **measured,
+        "seconds_a_query": runs,
+        "whole_prompt_seconds": manifest.get("whole_prompt_seconds"),
+    }

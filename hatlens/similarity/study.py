@@ -15,6 +15,7 @@ from hatlens.similarity.feed import Fed, Source, drawn_source, feed
 from hatlens.similarity.orders import order_cells, run_orders
 from hatlens.similarity.rate import Chosen, choose_rate
 from hatlens.store import RunFolder
+from probes.finetune_loss import lesson, lesson_logits
 from probes.models import LoadedModel, load_model
 from probes.threads import fastest_threads
 from probes.three_runs import run_conditions
@@ -202,7 +203,22 @@ def note_start(
         warnings=list(fed.warnings),
         rate=chosen._asdict(),
         selfcheck=implicit_update(loaded, fed.sets[0].prompts),
+        whole_prompt_seconds=whole_prompt_seconds(loaded, fed),
     )
+
+
+def whole_prompt_seconds(loaded: LoadedModel, fed: Fed) -> float:
+    """The time of one forward over demonstrations and query, what a run without a shared prefix
+    would take for each query; the faster of two."""
+    prompts = fed.sets[0].prompts
+    lead = [] if prompts.bos is None else [prompts.bos]
+    tokens = np.r_[lead, np.concatenate([*prompts.demonstrations, prompts.in_context[0]])]
+    taken = []
+    for _ in range(2):
+        began = time.perf_counter()
+        lesson_logits(loaded.model, lesson(tokens.astype(np.int64), slice(None)))
+        taken.append(time.perf_counter() - began)
+    return min(taken)
 
 
 def note_end(folder: RunFolder, seconds: float) -> None:
