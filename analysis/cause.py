@@ -119,7 +119,8 @@ def cause(
         row = row_change(rows, blocks=None if blocks is None else blocks[: len(rows.target)])
     matters = MATTERS if deciding.matters else NO_MORE
     sentence = (
-        f"Whether the heads matter is not assessable: {reason}.{_lost_words(deciding)}"
+        f"Whether the heads matter is not assessable: {reason}."
+        f"{_described(effects, printed_size)}{_lost_words(deciding)}"
         if reason
         else _sentence(deciding, effects, printed_size, plural(comparable, unit))
     )
@@ -224,6 +225,19 @@ def _sentence(one: Effect, effects: Sequence[Effect], size: float, where: str) -
         named = ", ".join(agree) or "none"
         text += f" Of the other changes these say the same: {named}."
     return text + _lost_words(one)
+
+
+def _described(effects: Sequence[Effect], size: float) -> str:
+    """What the heads do to the error where that cannot be judged; empty where it is undefined."""
+    said = [
+        f"{one.change.estimate * size:+.3g} ({one.change.low * size:.3g} to "
+        f"{one.change.high * size:.3g}) {KIND_WORDS.get(one.kind, one.kind)}"
+        for one in effects
+        if np.isfinite(one.change).all()
+    ]
+    if not said:
+        return ""
+    return f" As description, the error changes by {', '.join(said)}."
 
 
 def _lost_words(one: Effect) -> str:

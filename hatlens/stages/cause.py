@@ -1,6 +1,6 @@
 """Whether heads cause the answers: changed at the answer position, beside random heads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from prompts.refusal import Refusal
 
 LEAST_CONTEXTS = 2
 NAMED = "named"
+SHOWN_NAMES = 8
 
 
 def cells(config: StudyConfig, study: StudySets) -> list[str]:
@@ -77,16 +78,22 @@ def conclude(evidence: Evidence) -> Found | None:
     return Found(
         result_of(found, choice, caused),
         {"cause": conditions_table(found, caused, size)},
-        f"Heads changed: {', '.join(choice.names)} ({choice.words}). {found.sentence}",
+        f"Heads changed: {short_list(choice.names)} ({choice.words}). {found.sentence}",
     )
 
 
 def without(choice: HeadChoice, why: str) -> Found:
     """A finding without answers, and why."""
-    heads = ", ".join(choice.names) or "none"
+    heads = short_list(choice.names) or "none"
     label = f"{NOT_ASSESSABLE}: {why}"
     result = {"heads": choice.names, "named": choice.named, "own": choice.own, "label": label}
     return Found(result, {}, f"Whether heads ({heads}) cause the answers is {label}.")
+
+
+def short_list(names: Sequence[str]) -> str:
+    """The names, of many the first."""
+    more = len(names) - SHOWN_NAMES
+    return ", ".join(names[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def compared(evidence: Evidence, caused: Caused, name: str) -> Cause:

@@ -131,6 +131,8 @@ def test_too_few_contexts_or_sets_are_not_assessable() -> None:
     found = cause(base, {"mean": none}, targets, short="no other heads to compare with")
     assert found.label.startswith("not assessable: there are no random heads")
     assert found.sentence.endswith("Of the random sets: no other heads to compare with.")
+    change = found.effects[0].change.estimate
+    assert f"As description, the error changes by {change:+.3g} (" in found.sentence
     nothing = cause(np.full((C, M), np.nan), {"mean": changed}, targets)
     assert nothing.label.startswith("not assessable: 0 contexts")
 
