@@ -128,7 +128,8 @@ def scatters(anchor: str, found: Mapping[str, Any], drawn: pd.DataFrame) -> list
                 f"{anchor}-contributions-{place}",
                 f"{name}: contributions against the row of {own}",
                 f"Scatter: what {name} writes about an example against that example's "
-                f"weight in the row of {own}, both query-centred, {len(shown)} of {len(rows)} examples",
+                f"weight in the row of {own}, both query-centred, {len(shown)} of {len(rows)} "
+                "examples",
                 scatter(shown, own=own, unit=unit_of(found)),
             )
         )
