@@ -97,6 +97,20 @@ def test_result_and_page(run: Path) -> None:
     assert "Error after the first n examples" in page
 
 
+def test_a_prompt_of_n_examples_is_held_against_the_next_example(run: Path) -> None:
+    """Least squares on the first n printed examples, by numpy, at the next one."""
+    main = load_set(RunFolder(run), MAIN)
+    assert main is not None
+    found = json.loads((run / "results.json").read_text())["along"]
+    for one in found["prefix"][1:]:
+        n, missed = one["length"], []
+        for x, y in zip(main.x, main.y, strict=True):
+            design = np.column_stack([np.ones(len(x)), x])
+            line = np.linalg.lstsq(design[:n], y[:n], rcond=None)[0]
+            missed.append(abs(design[n] @ line - y[n]) * 4.995)
+        assert_allclose(one["error"]["ols"]["estimate"], np.mean(missed))
+
+
 def plant(run: Path) -> None:
     """Least squares in the model's place, in every stored answer; its last layer says it."""
     folder = RunFolder(run)
@@ -145,6 +159,9 @@ def test_planted_least_squares_is_found_in_every_measure(run: Path, tmp_path: Pa
     assert last["lens_explained"]["estimate"] > 0.8 > 0.5 > first["lens_explained"]["estimate"]
     assert first["numeral"]["estimate"] == pytest.approx(1)
     assert "first after layer 2 (of 2)" in found["sentence"]
+    # What the first digit says is off by up to half a unit, the read-out's state is not.
+    layers = RunFolder(out).read_tables()["layers"].set_index(["readout", "layer"])["spd"]
+    assert layers["lens", 2] > 1e-4 > 1e-6 > layers["ridge", 2]
     table = RunFolder(out).read_tables()["prefix_agreement"]
     ols = table[table["predictor"] == "ols"]
     assert_allclose(ols["spd"], 0, atol=1e-9)
