@@ -11,10 +11,14 @@ def analyse(
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:
     """Redo the analysis and the report of RUN from its stored rows."""
-    from hatlens.cli.probe import show
+    from hatlens.cli import probe, similarity
     from hatlens.progress import progress
+    from hatlens.similarity.study import analyse_comparison, is_comparison
     from hatlens.study import analyse_run
 
+    if is_comparison(run):
+        similarity.show(analyse_comparison(run), as_json=as_json)
+        return
     with progress() as callback:
         result = analyse_run(run, callback)
-    show(result, as_json=as_json)
+    probe.show(result, as_json=as_json)

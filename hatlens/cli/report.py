@@ -14,6 +14,11 @@ def report(
     ] = None,
 ) -> None:
     """Write RUN/report.html from the stored results."""
+    from hatlens.similarity.study import analyse_comparison, is_comparison
     from hatlens.study import write_report
 
+    if is_comparison(run):
+        analyse_comparison(run)
+        print(f"report: {run / 'report.html'}")
+        return
     print(f"report: {write_report(run, head=head)}")

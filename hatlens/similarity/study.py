@@ -10,7 +10,7 @@ import numpy as np
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
 from hatlens.similarity.cell import Plan, run_cell
-from hatlens.similarity.config import FREE, SimilarityConfig
+from hatlens.similarity.config import FREE, SimilarityConfig, build_similarity
 from hatlens.similarity.feed import Fed, Source, drawn_source, feed
 from hatlens.similarity.orders import order_cells, run_orders
 from hatlens.similarity.rate import Chosen, choose_rate
@@ -58,6 +58,20 @@ def run_similarity(config: SimilarityConfig, out: Path, report: Report = silent)
     folder = RunFolder(out)
     measure(config, folder, report)
     return conclude(config, folder)
+
+
+def is_comparison(run: Path) -> bool:
+    """Whether a folder holds a comparison, and not a study of attention rows."""
+    return RunFolder(run).manifest().get("kind") == KIND
+
+
+def analyse_comparison(run: Path) -> dict[str, Any]:
+    """Conclude from the stored cells again, and write the page; no model is needed."""
+    from hatlens.similarity.conclude import conclude
+
+    folder = RunFolder(run)
+    where = str(run / "manifest.json")
+    return conclude(build_similarity(folder.manifest()["task"], where=where), folder)
 
 
 def default_folder(config: SimilarityConfig) -> Path:

@@ -120,6 +120,19 @@ def test_another_comparison_does_not_go_into_the_folder(whole: Run, gpt2: str, t
         run(gpt2, task, whole[0], demos=2)
 
 
+def test_it_is_concluded_again_without_the_model(
+    whole: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hatlens.similarity.study.load_model", None)
+    (whole[0] / "results.json").unlink()
+    (whole[0] / "report.html").unlink()
+    assert run_app(app, ["analyse", str(whole[0]), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert json_text(again["metrics"]) == json_text(whole[1]["metrics"])
+    assert run_app(app, ["report", str(whole[0])]) == 0
+    assert (whole[0] / "report.html").is_file()
+
+
 def test_the_tables_are_tidy(whole: Run) -> None:
     tables = RunFolder(whole[0]).read_tables()
     assert set(tables) == {"measures", "layers", "answers", "fine_tuning", "norms", "heads"}
