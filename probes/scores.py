@@ -164,6 +164,9 @@ def attended(query: Tensor, keys: KeyValues, rule: ScoreRule, *, dropout: float 
     Runs in blocks of rows, so memory grows linearly in the number of keys.
     """
     batch, heads, length, _ = query.shape
+    if _can_fuse(query, keys, rule) and not dropout:
+        last = score_rows(query, keys, torch.tensor([length - 1]), rule)
+        return Attended(_fused(query, keys, rule).transpose(1, 2).contiguous(), last)
     block = max(1, BLOCK_ELEMENTS // (batch * heads * keys.length))
     everything = torch.arange(length, device=query.device)
     parts = []
@@ -173,6 +176,36 @@ def attended(query: Tensor, keys: KeyValues, rule: ScoreRule, *, dropout: float 
         parts.append(_mixed(nn.functional.dropout(weights, dropout) if dropout else weights, keys))
     whole = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
     return Attended(whole.transpose(1, 2).contiguous(), _last(computed))
+
+
+def _can_fuse(query: Tensor, keys: KeyValues, rule: ScoreRule) -> bool:
+    """Whether a kernel that also gives each row's log sum of exponentials knows this rule."""
+    plain = rule._replace(scaling=1.0, causal=False) == ScoreRule(1.0)
+    same = (
+        query.dtype == keys.key.dtype == keys.value.dtype and query.shape[3] == keys.value.shape[3]
+    )
+    return plain and same and keys.shared > 0 and query.device.type == "cpu"
+
+
+def _fused(query: Tensor, keys: KeyValues, rule: ScoreRule) -> Tensor:
+    """The output (batch, head, query, dim) over a shared prefix and each prompt's own keys.
+
+    All rows meet the prefix in one fused call, without a map; the two softmaxes are joined by
+    their log sums.
+    """
+    batch, heads, count, dim = query.shape
+    # Heads of one key/value head are rows of one: no row is hidden from the prefix.
+    together = query.transpose(0, 1).reshape(1, keys.key.shape[1], -1, dim)
+    of_prefix, log_sum = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        together, keys.prefix_key, keys.prefix_value, scale=rule.scaling
+    )
+    of_prefix = of_prefix.reshape(heads, batch, count, dim).transpose(0, 1)
+    log_sum = log_sum.reshape(heads, batch, count, 1).transpose(0, 1)
+    own = keys._replace(prefix_key=None, prefix_value=None)
+    scores = _hide(_products(query.to(log_sum.dtype) * rule.scaling, own), None, rule, count)
+    whole = torch.logaddexp(log_sum, scores.logsumexp(-1, keepdim=True))
+    mixed = _mixed((scores - whole).exp().to(query.dtype), own)
+    return torch.addcmul(mixed, (log_sum - whole).exp().to(query.dtype), of_prefix)
 
 
 def _last(rows: LayerRows) -> LayerRows:

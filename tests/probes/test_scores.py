@@ -1,12 +1,14 @@
 """Scores and weights by hand, and against a loop over heads, rows and keys."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from probes.attention import hidden_after
 from probes.scores import KeyValues, ScoreRule, attended, score_rows
@@ -150,6 +152,44 @@ def test_shared_keys_are_the_keys_of_each_prompt(
     repeated = value.repeat_interleave(per_group, 1)
     output = (expected @ repeated).transpose(1, 2)
     torch.testing.assert_close(attended(query, keys, rule).output, output)
+
+
+class Largest(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Elements of the largest tensor that any operation gives."""
+
+    elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        found = func(*args, **(kwargs or {}))
+        for one in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(one, Tensor):
+                self.elements = max(self.elements, one.numel())
+        return found
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float32, 1e-6), (torch.bfloat16, 0.01)])
+def test_a_fused_prefix_needs_no_map_and_gives_what_maps_give(
+    dtype: torch.dtype, atol: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries a prompt, behind three own keys: a map has 5 x 4 x 2 x 105 = 4,200 elements."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*size: int) -> Tensor:
+        return torch.randn(*size, 8, generator=generator).to(dtype)
+
+    query = draw(5, 4, 2)
+    keys = KeyValues(draw(5, 2, 5), draw(5, 2, 5), draw(1, 2, 100), draw(1, 2, 100))
+    rule = ScoreRule(0.5, causal=True)
+    with Largest() as largest:  # type: ignore[no-untyped-call]
+        fused = attended(query, keys, rule)
+    # The last rows' scores: 5 x 4 x 1 x 105.
+    assert largest.elements == 2100
+    monkeypatch.setattr("probes.scores._can_fuse", lambda *call: False)
+    mapped = attended(query, keys, rule)
+    torch.testing.assert_close(fused.output, mapped.output, atol=atol, rtol=0)
+    torch.testing.assert_close(fused.last.weights, mapped.last.weights)
 
 
 def test_output_in_blocks_of_rows_is_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
