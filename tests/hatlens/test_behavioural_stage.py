@@ -141,6 +141,8 @@ def test_a_planted_smoother_is_named_from_the_stored_cells(
     assert found["label"] == f"equals {name}"
     assert found["contexts"] == 48
     assert found["linear"] == "agree"
+    contains = found["row_test"]["says"].startswith("contains")
+    assert contains == (name == "ols")
     if name == "ols":
         assert_allclose(found["ols"]["slope"]["estimate"], 1, atol=1e-6)
         cells = RunFolder(out).read_tables()["behavioural_cells"]
