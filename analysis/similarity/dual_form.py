@@ -6,6 +6,9 @@ from scipy import stats
 from analysis.similarity.records import Floats, Integers, Learning, Record
 
 LEAST_TOKENS = 2
+TIE = 1e-6
+"""Weights that differ by less than this share of the largest one are tied. In the first layer equal
+words have equal queries and inputs, and only rounding would order them."""
 
 
 def attended(icl: Record, learning: Learning) -> Floats:
@@ -44,7 +47,16 @@ def kendall(m_icl: Floats, m_ft: Floats) -> Floats:
 
     NaN where either side is constant, or with fewer than two tokens.
     """
-    return np.array([tau_b(a, b) for a, b in zip(m_icl, m_ft, strict=True)])
+    sides = (stepped(m) for m in (m_icl, m_ft))
+    return np.array([tau_b(a, b) for a, b in zip(*sides, strict=True)])
+
+
+def stepped(m: Floats) -> Floats:
+    """Weights (layer, token) as whole steps of `TIE` of the layer's largest, so that ties tie."""
+    wide = np.asarray(m, dtype=np.float64)
+    known = np.where(np.isfinite(wide), np.abs(wide), 0.0)
+    largest = known.max(axis=-1, keepdims=True, initial=0.0)
+    return np.asarray(np.round(wide / np.where(largest > 0, largest * TIE, 1.0)))
 
 
 def tau_b(a: Floats, b: Floats) -> float:
@@ -69,7 +81,8 @@ def within_identity(m_icl: Floats, m_ft: Floats, ids: Integers) -> Floats:
     earlier, later, starts = _pairs_of_a_word(ids)
     if not len(earlier):
         return np.full(len(m_icl), np.nan)
-    a, b = (np.sign(m[:, earlier] - m[:, later]) for m in (m_icl, m_ft))
+    sides = (stepped(m) for m in (m_icl, m_ft))
+    a, b = (np.sign(m[:, earlier] - m[:, later]) for m in sides)
     agree, differ_a, differ_b = (
         np.add.reduceat(np.nan_to_num(part), starts, axis=1) for part in (a * b, a * a, b * b)
     )

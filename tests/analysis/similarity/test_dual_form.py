@@ -124,3 +124,12 @@ def test_within_words_is_a_mean_weighted_by_pairs() -> None:
     # Word 7: three pairs, tau 1. Word 9: one pair, tau -1. Word 4 stands once.
     assert_allclose(within_identity(a, b, ids), [(3 * 1 + 1 * -1) / 4])
     assert np.isnan(within_identity(a[:, :1], b[:, :1], ids[:1])).all()
+
+
+def test_what_only_rounding_parts_is_tied() -> None:
+    """Two words, each twice with equal weight: of six pairs four count, on both sides."""
+    m = np.array([[1.0, 2.0, 1.0, 2.0]])
+    shaken = m + np.array([[1e-9, -1e-9, -1e-9, 1e-9]])
+    assert kendall(m, shaken) == pytest.approx([1.0])
+    ids = np.array([5, 6, 5, 6])
+    assert np.isnan(within_identity(np.array([[1.0, 2, 3, 4]]), shaken, ids)).all()
