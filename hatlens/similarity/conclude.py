@@ -27,6 +27,8 @@ from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]
 THREE = ("zsl", "icl", "ft")
+FAR = 0.25
+"""Update norms that differ by more than this share are named."""
 
 
 def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
@@ -209,6 +211,9 @@ def warnings_of(manifest: Result, stored: Sequence[Stored], answers: Result) -> 
         default=-np.inf,
     ) <= (tried[0]["log_probability"] or -np.inf):
         found.append("no rate that was tried makes the right answers likelier than the model alone")
+    if len(stored[0].sets) == 1:
+        found.append("one set of demonstrations was run: the intervals say nothing of other sets")
+    found += unequal_norms(stored)
     for one in stored:
         for place, said in one.failed.items():
             found.append(f"set {place + 1} on the {one.variant.folder} model failed: {said}")
@@ -216,6 +221,22 @@ def warnings_of(manifest: Result, stored: Sequence[Stored], answers: Result) -> 
             if note := str(one.cells[place].get("notes", "")):
                 found.append(note)
     return list(dict.fromkeys(found))
+
+
+def unequal_norms(stored: Sequence[Stored]) -> list[str]:
+    """Fine-tunings whose update norm is far from that of the model's own on the same set."""
+    model, found = stored[0], []
+    for one in stored:
+        for place, run in one.pairs():
+            norm = float(one.fits(place)[run]["norm"])
+            wanted = float(model.fits(place)["ft"]["norm"]) if place in model.sets else np.nan
+            if np.isfinite(norm) and wanted > 0 and abs(norm / wanted - 1) > FAR:
+                found.append(
+                    f"{run} on set {place + 1} of the {one.variant.folder} model moved outputs by "
+                    f"{norm:.3g} of their norm, the model's own fine-tuning by {wanted:.3g}: "
+                    "likeness rises with the size of an update"
+                )
+    return found
 
 
 def cost_of(stored: Sequence[Stored], manifest: Result) -> Result:
