@@ -1,6 +1,7 @@
 """How near the model's answers are to what each hypothesis predicts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -183,13 +184,28 @@ def simplest_first(names: Sequence[str], hypotheses: Sequence[Hypothesis]) -> tu
 
 
 def class_of(
-    nearest: Sequence[str], hypotheses: Sequence[Hypothesis], contexts: ContextArrays
+    nearest: Sequence[str],
+    hypotheses: Sequence[Hypothesis],
+    contexts: ContextArrays,
+    *,
+    untold: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Names that cannot be told apart as one class, the simplest first; empty if they are no kin.
 
     The first name speaks for the class (`simplest_first`); the others are to be said beside it.
+    untold: for a name, others that the design does not tell from it (`analysis.separability`);
+    those that are kin of all join the class, whatever these very answers seem to say.
     """
     by_name = {one.name: one for one in reversed(hypotheses)}
-    if not are_kin([kin(by_name[name], contexts) for name in nearest]):
+    kinds = [kin(by_name[name], contexts) for name in nearest]
+    if not are_kin(kinds):
         return ()
-    return simplest_first(nearest, hypotheses)
+    members = list(nearest)
+    for name in nearest:
+        for other in untold.get(name, ()):
+            if other in by_name and other not in members:
+                kinds.append(kin(by_name[other], contexts))
+                members.append(other)
+                if not are_kin(kinds):
+                    del kinds[-1], members[-1]
+    return simplest_first(members, hypotheses)

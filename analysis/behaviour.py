@@ -1,7 +1,8 @@
 """What the model's answers are worth and which hypothesis they resemble: the behaviour label."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from analysis.agreement import (
@@ -66,6 +67,7 @@ def behaviour(
     printed_size: float = 1.0,
     spread: Floats | float | None = None,
     mean_answers: Floats | None = None,
+    untold: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Behaviour:
     """Compare the model's answers with simple predictors and with every hypothesis.
 
@@ -75,6 +77,7 @@ def behaviour(
     spread: sd of the reading, which leaves out queries that cannot tell (`agreement`).
     mean_answers: (C, M), the means of the answers' distributions in codec coordinates, where they
     were read; hypotheses are then compared with these, the gate stays with the printed answers.
+    untold: hypotheses that the design does not tell from another, by name (`class_of`).
     The gate and every paired comparison are of absolute errors, with skewness-corrected t
     intervals over units (`analysis.inference.around`).
     """
@@ -86,7 +89,7 @@ def behaviour(
     standing = {name: stands(errors.absolute_difference[name]) for name in RIVALS}
     beats_mean = standing["mean"] == "better" and not reason
     nearest = nearest_names(lines) if errors.readable else ()
-    named_class = class_of(nearest, many, contexts)
+    named_class = class_of(nearest, many, contexts, untold=untold)
     they = "they are" if mean_answers is None else "their means are"
     alike = resemblance(lines, nearest, named_class, they=they) if nearest else ""
     return Behaviour(

@@ -90,6 +90,26 @@ class Separability(NamedTuple):
         )
 
 
+def scatter(contexts: ContextArrays, hypotheses: Sequence[Hypothesis] | None = None) -> float:
+    """How far the answers are from the nearest hypothesis, root mean square in codec units.
+
+    What no hypothesis explains of the answers: the noise with which each one plays the model. NaN
+    where no answer could be read.
+    """
+    many = named_hypotheses() if hypotheses is None else list(hypotheses)
+    if not np.isfinite(contexts.answers).any():
+        return float("nan")
+    apart = [np.nanmean((contexts.answers - predict(one, contexts)) ** 2) for one in many]
+    return float(np.sqrt(min(apart)))
+
+
+def untold(found: Separability) -> dict[str, tuple[str, ...]]:
+    """For every simulated hypothesis, those that the design does not tell from it."""
+    every = {one: found.inseparable_from(one) for one in found.names}
+    aliases = {one: (name, *every[name]) for one, name in found.aliases.items()}
+    return {**every, **aliases}
+
+
 def named_hypotheses() -> list[Hypothesis]:
     """The members of `NAMED_FAMILIES`."""
     return [hypothesis_named(name) for names in NAMED_FAMILIES.values() for name in names]

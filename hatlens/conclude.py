@@ -13,6 +13,7 @@ from analysis.behaviour import Behaviour, behaviour
 from analysis.ceiling import ceiling, correlation_with, score_scale
 from analysis.design import ContextArrays
 from analysis.row_test import RowTest, row_test
+from analysis.separability import Separability, scatter, separability, untold
 from analysis.survey import Alone, survey
 from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
@@ -45,6 +46,7 @@ class Tested:
     test: RowTest
     behaviour: Behaviour
     alone: tuple[Alone, ...]
+    separability: Separability | None = None
 
 
 def conclude(
@@ -82,6 +84,7 @@ def conclude(
             "families": pd.concat([tables.family_table(labels, one) for one in tested]),
             "behaviour": tables.behaviour_table(tested[0].behaviour, main),
             "agreement": tables.agreement_table(tested[0].behaviour),
+            **tables.separability_tables(tested[0].separability),
             "answers": tables.answers_table(tested[0].arrays, main, texts),
             **({"controls": controls_table(labels, controls)} if controls else {}),
             **{name: table for one in found.values() for name, table in one.tables.items()},
@@ -131,6 +134,11 @@ def test_variant(
         blocks=facts["blocks"],
     )
     means = mean_answers(config, folder) if variant == TRAINED else None
+    means = None if means is None else main.codec_y(means)
+    design = None
+    if variant == TRAINED:
+        compared = arrays if means is None else arrays._replace(answers=means)
+        design = told_apart(compared, facts["blocks"], seed=config.seed)
     found = behaviour(
         arrays,
         main.targets,
@@ -138,7 +146,8 @@ def test_variant(
         blocks=facts["blocks"],
         unit=facts["unit"],
         printed_size=float(main.half_range[-1]),
-        mean_answers=None if means is None else main.codec_y(means),
+        mean_answers=means,
+        untold=untold(design) if design else {},
     )
     alone = survey(
         scores,
@@ -147,7 +156,19 @@ def test_variant(
         rng=np.random.default_rng([config.seed, 2]),
         blocks=facts["blocks"],
     )
-    return Tested(variant, config.seed, arrays, test, found, alone)
+    return Tested(variant, config.seed, arrays, test, found, alone, design)
+
+
+def told_apart(contexts: ContextArrays, blocks: Sequence[int], *, seed: int) -> Separability | None:
+    """Which hypotheses these contexts tell apart; None without two units or a readable answer.
+
+    Each plays the model with as much noise as no hypothesis explains of the model's own answers.
+    """
+    noise = scatter(contexts)
+    if len(set(blocks)) < 2 or not np.isfinite(noise):
+        return None
+    rng = np.random.default_rng([seed, 4])
+    return separability(contexts, spread=noise, rng=rng, blocks=blocks)
 
 
 def with_bank(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -223,6 +244,7 @@ def study_result(
                 for one in tested[1:]
             ],
             "agreement": tables.agreement_result(found),
+            "separability": tables.separability_result(trained.separability),
             "verdict": {
                 "label": verdict.label,
                 "sentence": f"{found.sentence} {verdict.sentence}",

@@ -13,6 +13,7 @@ from analysis.design import ContextArrays
 from analysis.held_out import RIVALS
 from analysis.inference import Interval
 from analysis.row_test import RowTest
+from analysis.separability import Separability
 from hatlens.sets import StoredSet
 from hatlens.stored_rows import RowLabels
 
@@ -173,6 +174,7 @@ def behaviour_result(found: Behaviour) -> dict[str, Any]:
         "beats_nearest": found.beats_nearest,
         "asked": found.errors.asked,
         "readable": found.errors.readable,
+        "inseparable": found.inseparable,
     }
 
 
@@ -199,6 +201,40 @@ def agreement_result(found: Behaviour) -> list[dict[str, Any]]:
         {"hypothesis": one.hypothesis, "spd": one.spd, "held_out_error": one.held_out_error}
         for one in found.agreement
     ]
+
+
+def separability_result(found: Separability | None) -> dict[str, Any] | None:
+    """The `separability` object of the result; None where nothing could be simulated."""
+    if found is None:
+        return None
+    return {
+        "sentence": found.sentence(),
+        "spread": found.spread,
+        "runs": found.runs,
+        "told_apart": int(np.triu(found.separable, k=1).sum()),
+        "pairs": len(found.names) * (len(found.names) - 1) // 2,
+    }
+
+
+def separability_tables(found: Separability | None) -> dict[str, pd.DataFrame]:
+    """The matrix of simulated labels in long form: one line a hypothesis that plays the model."""
+    if found is None:
+        return {}
+    lines = found.table()
+    named = lines.set_index("true")[list(found.names)]
+    most = named.idxmax(axis=1)
+    frame = pd.DataFrame(
+        {
+            "plays": found.names,
+            "named_most": [most[name] for name in found.names],
+            "named_most_rate": [named.loc[name, most[name]] for name in found.names],
+            "right": found.right,
+            "wrong": found.wrong,
+            "not_separable": found.not_separable,
+            "not_told_from": lines["told_from_all_but"],
+        }
+    )
+    return {"separability": frame}
 
 
 def answers_table(arrays: ContextArrays, main: StoredSet, texts: NDArray[np.str_]) -> pd.DataFrame:

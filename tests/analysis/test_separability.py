@@ -4,11 +4,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from analysis.agreement import agreement, class_of, nearest_names
+from analysis.agreement import agreement, class_of, nearest_names, within_variance
 from analysis.bank import BANK, hypothesis_named, predict
 from analysis.design import ContextArrays
-from analysis.separability import NAMED_FAMILIES, named_hypotheses, separability
+from analysis.held_out import units_of
+from analysis.separability import (
+    NAMED_FAMILIES,
+    named_hypotheses,
+    scatter,
+    separability,
+    untold,
+)
 from analysis.simulate import SimulatedDesign, simulate_contexts
+from analysis.simulated_labels import Design, nearest_sets
+from tests.analysis.drawn import conditioned
 
 SIX = [BANK[name] for name in ("ols", "ridge(0.001)", "ridge(1)", "kernel(1)", "pcr(1)", "uniform")]
 
@@ -136,3 +145,50 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         separability(simulated(), SIX, spread=-1.0, rng=rng)
     with pytest.raises(ValueError, match="needed at least 2 units; came 1"):
         separability(simulated(1), [hypothesis_named("ols")], spread=0.1, rng=rng)
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_a_name_with_what_the_design_cannot_tell_from_it_is_hardly_ever_wrong(
+    features: int,
+) -> None:
+    """200 fresh studies for each hypothesis, near twins too: a class without it in at most 4."""
+    design = SimulatedDesign(features=features)
+    contexts = simulate_contexts(design, rng=np.random.default_rng(12))
+    few = [one for one in named_hypotheses() if not one.name.startswith("newton")]
+    spread = 0.05
+    promised = untold(separability(contexts, few, spread=spread, rng=np.random.default_rng(13)))
+    names = [one.name for one in few]
+    predictions = np.stack([predict(one, contexts) for one in few])
+    units = units_of(contexts, None)
+    readable = np.ones(contexts.answers.shape, dtype=bool)
+    shared = Design(predictions, readable, None, units, within_variance(contexts, units))
+    noise = spread * np.random.default_rng(14).standard_normal((200, *contexts.answers.shape))
+    for place, name in enumerate(names):
+        sets, counts = np.unique(
+            nearest_sets(shared, predictions[place] + noise), axis=0, return_counts=True
+        )
+        wrong = 0
+        for row, count in zip(sets, counts, strict=True):
+            nearest = [one for one, inside in zip(names, row, strict=True) if inside]
+            group = class_of(nearest, few, contexts, untold=promised)
+            wrong += count if group and name not in group else 0
+        assert wrong <= 4, (name, wrong)
+
+
+def test_scatter_is_the_distance_to_the_nearest_hypothesis() -> None:
+    contexts = simulated()
+    noise = 0.1 * np.random.default_rng(0).standard_normal(contexts.answers.shape)
+    answers = predict(BANK["kernel(1)"], contexts) + noise
+    found = scatter(contexts._replace(answers=answers))
+    assert_allclose(found, np.sqrt((noise**2).mean()), rtol=0.05)
+    assert np.isnan(scatter(contexts._replace(answers=np.full_like(answers, np.nan))))
+
+
+def test_kin_that_the_design_cannot_tell_join_the_class() -> None:
+    contexts = conditioned(contexts=6, examples=20, queries=8, condition=100.0, seed=4)
+    bank = list(BANK.values())
+    untold = {"gd(1024)": ("ols", "pcr(1)", "kernel(1)")}
+    # pcr(1) is of the family and does not invert; kernel(1) is of another family.
+    assert class_of(("gd(1024)",), bank, contexts, untold=untold) == ("ols", "gd(1024)")
+    assert class_of(("gd(1024)",), bank, contexts) == ("gd(1024)",)
+    assert class_of(("gd(1024)", "kernel(1)"), bank, contexts, untold=untold) == ()
