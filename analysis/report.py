@@ -95,6 +95,7 @@ def study_page(view: StudyView, index: int) -> dict[str, Any]:
         "gate": report_facts.gate(result),
         "family_counts": report_facts.family_counts(result),
         "behaviour": _behaviour_pictures(anchor, view.tables),
+        "evidence": report_tables.evidence(result["verdict"].get("rests_on") or ()),
         "more": parts_of(anchor, result, view.tables),
         "prompts": list(view.prompts),
         "run": report_facts.run_facts(result),

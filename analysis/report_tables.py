@@ -98,6 +98,19 @@ def table(
     )
 
 
+def evidence(lines: Sequence[Entry]) -> Table:
+    """What the verdict rests on, and what was not measured."""
+    return table(
+        "What the verdict rests on",
+        (
+            Column("kind", "Evidence", as_text, numeric=False),
+            Column("says", "Says", as_text, numeric=False),
+            Column("flag", "Measured by", as_text, numeric=False),
+        ),
+        [{**line, "flag": line["flag"] or "every study"} for line in lines],
+    )
+
+
 def best_rows(entries: Sequence[Entry], caption: str, *, assessable: bool) -> Table:
     """The best row of each hypothesis with every figure that stands behind it."""
     return table(

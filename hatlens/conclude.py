@@ -20,6 +20,7 @@ from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
 from hatlens.controls import controls_result, controls_table, reliability, run_controls
+from hatlens.evidence import rests_on, rests_on_sentence
 from hatlens.headline import headline
 from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
@@ -98,6 +99,9 @@ def conclude(
         result["split_half_reliability"] = plain(reliability(controls))
     for name, one in found.items():
         result[name] = plain({**one.result, "sentence": one.sentence})
+    evidence_lines = rests_on(result)
+    result["verdict"]["rests_on"] = evidence_lines
+    result["verdict"]["sentence"] += f" {rests_on_sentence(evidence_lines)}"
     folder.write_text("results.json", json_text(result))
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from transformers import PreTrainedModel
 
-from probes.registry import BUILT_IN, REGISTRY, Anchor
+from probes.registry import BUILT_IN, REGISTRY, Anchor, BuiltInModel, PackagedModel
 from prompts.refusal import Refusal
 
 # How far rounding alone may move a log-probability, in nats, beyond the anchor's own tolerance.
@@ -46,7 +46,8 @@ def read_anchor(
 
 def anchor_of(file_hash: str) -> Anchor | None:
     """The anchor registered for a weight file, by its SHA-256; None where there is none."""
-    for known in (*REGISTRY.values(), *BUILT_IN.values()):
+    every: tuple[PackagedModel | BuiltInModel, ...] = (*REGISTRY.values(), *BUILT_IN.values())
+    for known in every:
         if known.sha256 == file_hash:
             return known.anchor
     return None

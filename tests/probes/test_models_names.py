@@ -125,6 +125,7 @@ def test_a_check_reads_anew_and_finds_a_changed_byte(folder: Path) -> None:
 def test_a_check_tells_surprise_from_chance(folder: Path, tmp_path: Path) -> None:
     found = check_model(str(folder))
     assert found.chance_nats == pytest.approx(torch.tensor(264.0).log().item(), abs=0.2)
+    assert found.nats_per_token is not None
     assert found.nats_per_token > 0
     write_gguf(tmp_path / "t.gguf")
     assert check_model(str(tmp_path / "t.gguf")).files == 1

@@ -26,7 +26,13 @@ def examples(texts: list[str], part: str = "train") -> tuple[Example, ...]:
 def drawn(train: list[str], held_out: list[str], *, seed: int = 0, **asked: int) -> Drawn:
     source = Examples(MR, examples(train), examples(held_out, "validation"), "here")
     wanted = {"demonstrations": 3, "queries": 4, "sets": 2, **asked}
-    return draw(source, **wanted, rng=np.random.default_rng(seed))
+    return draw(
+        source,
+        demonstrations=wanted["demonstrations"],
+        queries=wanted["queries"],
+        sets=wanted["sets"],
+        rng=np.random.default_rng(seed),
+    )
 
 
 def texts(found: tuple[Example, ...]) -> list[str]:
