@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from probes.blocks import Ask, run_blocks
 from probes.memory import Plan, Prompts, plan
@@ -57,14 +57,32 @@ class ContextRows(NamedTuple):
     seconds: dict[str, float]
 
 
-def _averaging(parts: Any) -> Tensor:
-    """The matrix (token, part and example) that takes the mean over each example's tokens."""
-    tokens = [torch.as_tensor(np.asarray(parts[name]), dtype=torch.long) for name in PARTS]
-    means = torch.zeros(int(tokens[-1].max()) + 1, len(PARTS), len(tokens[0]))
-    for part, of_part in enumerate(tokens):
-        for example, positions in enumerate(of_part):
-            means[positions, part, example] = 1 / max(1, len(positions))
-    return means.flatten(1)
+class _Bags(NamedTuple):
+    """Tokens whose mean is taken, one bag after another: every example of the first part, ...
+
+    `starts` (bag,): where each begins in `tokens`. `first` (bag,): its earliest token. `empty`.
+    """
+
+    tokens: Tensor
+    starts: Tensor
+    first: Tensor
+    empty: Tensor
+
+    def mean(self, keys: Tensor) -> Tensor:
+        """(..., bag) of (..., key): 0 for an empty bag."""
+        by_key = keys.flatten(0, -2).t().contiguous()
+        tokens, starts = self.tokens.to(keys.device), self.starts.to(keys.device)
+        means = nn.functional.embedding_bag(tokens, by_key, starts, mode="mean")
+        return means.t().reshape(*keys.shape[:-1], -1)
+
+
+def _bags(parts: Any) -> _Bags:
+    """Of parts with as many tokens in every example, (example, token) each."""
+    each = [torch.as_tensor(np.asarray(parts[name]), dtype=torch.long) for name in PARTS]
+    sizes = torch.cat([torch.full(part.shape[:1], part.shape[1]) for part in each])
+    first = [part.amin(1) if part.shape[1] else part.new_zeros(len(part)) for part in each]
+    tokens = torch.cat([part.flatten() for part in each])
+    return _Bags(tokens, sizes.cumsum(0) - sizes, torch.cat(first), sizes == 0)
 
 
 def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
@@ -72,18 +90,14 @@ def reduction(parts: Any) -> Callable[[LayerRows], Tensor]:
 
     Gives (batch, query, head, part, kind, example), NaN where a token of the part is hidden.
     """
-    whole = _averaging(parts)
-    empty = whole.sum(0) == 0
+    bags = _bags(parts)
     examples = len(parts[PARTS[-1]])
 
     def keep(rows: LayerRows) -> Tensor:
-        means, missing = whole, empty
-        if rows.first_key:
-            means, before = whole[rows.first_key :], whole[: rows.first_key]
-            missing = empty | (before.sum(0) > 0)
-        means, missing = means.to(rows.scores), missing.to(rows.scores.device)
-        scores = rows.scores[..., : len(means)].clamp(min=_BELOW_ANY_SCORE) @ means
-        weights = rows.weights[..., : len(means)] @ means
+        before = (rows.first_key, 0)
+        missing = (bags.empty | (bags.first < rows.first_key)).to(rows.scores.device)
+        scores = bags.mean(nn.functional.pad(rows.scores.clamp(min=_BELOW_ANY_SCORE), before))
+        weights = bags.mean(nn.functional.pad(rows.weights, before))
         hidden = (scores < _BELOW_ANY_MEAN).logical_or_(missing)
         kinds = torch.stack([scores, weights], -2).masked_fill_(hidden[..., None, :], torch.nan)
         split = torch.unflatten(kinds, -1, (len(PARTS), examples))
