@@ -72,6 +72,7 @@ def answer_data(distributions: pd.DataFrame, summary: pd.DataFrame, answers: pd.
         groups.get((context, query), empty)
         for context, query in zip(summary["context"], summary["query"], strict=True)
     ]
+    answers = answers.iloc[: len(summary)]
     y = [*distributions["value"], *summary["truth"]]
     data = {
         "context": summary["context"].tolist(),

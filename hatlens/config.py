@@ -57,6 +57,7 @@ FREE = (
     "twins_in_full",
     "controls",
     "reading",
+    "reading_contexts",
     "cause",
     "cause_contexts",
     "random_sets",
@@ -107,6 +108,7 @@ class StudyConfig(BaseModel):
 
     reading: Literal["exact", "greedy"] = "exact"
     mass: Number = Field(0.99, gt=0, le=1)
+    reading_contexts: Count = Field(0, ge=0, le=100_000)
 
     cause: Flag = False
     cause_contexts: Count = Field(32, ge=2, le=100_000)

@@ -7,13 +7,19 @@ from prompts.refusal import unknown_name
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "main": {
-        "behaviour-p1": {"features": 1, "twins": (), "pairs": 0, "replicate": False},
-        "rows-p2": {"features": 2, "condition": 100.0},
+        "behaviour-p1": {
+            "features": 1,
+            "twins": (),
+            "pairs": 0,
+            "replicate": False,
+            "reading_contexts": 32,
+        },
+        "rows-p2": {"features": 2, "condition": 100.0, "reading_contexts": 32},
     },
 }
 """Name of the preset, name of the study, and the settings in which it differs from the rest."""
 
-PREVIEW: dict[str, Any] = {"contexts": 16, "pairs": 8}
+PREVIEW: dict[str, Any] = {"contexts": 16, "pairs": 8, "reading_contexts": 6}
 
 
 def preset_studies(name: str, values: dict[str, Any]) -> list[StudyConfig]:

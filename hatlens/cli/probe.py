@@ -42,6 +42,7 @@ def probe(
     controls: s.Controls = False,
     reading: s.Reading = None,
     mass: s.Mass = None,
+    reading_contexts: s.ReadingContexts = None,
     cause: s.Cause = False,
     cause_contexts: s.CauseContexts = None,
     random_sets: s.RandomSets = None,

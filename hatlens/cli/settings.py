@@ -36,6 +36,7 @@ Twins = Annotated[list[str] | None, Option(help="kind of untrained twin, or none
 TwinsInFull = Annotated[bool, Option("--twins-in-full", help="also replicates and pairs on twins")]
 Reading = Annotated[str | None, Option(help="answers: exact (distributions) or greedy only")]
 Mass = Annotated[float | None, Option(help="share of each answer's distribution to explore")]
+ReadingContexts = Annotated[int | None, Option(help="contexts read exactly, 0 for all")]
 Controls = Annotated[
     bool, Option("--controls", help="foreign S, y and order permuted, other codec, split halves")
 ]

@@ -81,9 +81,10 @@ def direction(bench: Bench) -> Arrays:
 
 def own_answers(config: StudyConfig, folder: RunFolder) -> Floats:
     """The model's answers (C, M) in codec units: means where they were read, else as printed."""
-    printed = mean_answers(config, folder)
-    if printed is None:
-        _, printed = stored_rows.answers(folder, TRAINED)
+    _, printed = stored_rows.answers(folder, TRAINED)
+    means = mean_answers(config, folder)
+    if means is not None:
+        printed = np.where(np.isnan(means), printed, means)
     main = load_set(folder, MAIN)
     assert main is not None
     return main.codec_y(printed)

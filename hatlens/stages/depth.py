@@ -209,7 +209,9 @@ def with_means(evidence: Evidence) -> ContextArrays:
     means = mean_answers(evidence.config, evidence.folder)
     if means is None:
         return evidence.arrays
-    return evidence.arrays._replace(answers=evidence.main.codec_y(means))
+    read = evidence.main.codec_y(means)
+    answers = np.where(np.isnan(read), evidence.arrays.answers, read)
+    return evidence.arrays._replace(answers=answers)
 
 
 def lens_answers(main: StoredSet, config: StudyConfig, digits: Floats) -> Floats | None:

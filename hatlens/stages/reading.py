@@ -21,10 +21,20 @@ CURVE = np.linspace(0.05, 0.95, 19)
 
 
 def cells(config: StudyConfig, study: StudySets) -> list[str]:
-    """One a main context; none where answers are only read greedily."""
+    """One a main context, as many as are read; none where answers are only read greedily."""
+    return names(config, len(study.sets[MAIN].contexts))
+
+
+def names(config: StudyConfig, contexts: int) -> list[str]:
+    """The cells of a study with so many main contexts: the first `reading_contexts` (0: all)."""
     if config.reading == "greedy":
         return []
-    return [cell_name(index) for index in range(len(study.sets[MAIN].contexts))]
+    return [cell_name(index) for index in range(min(config.reading_contexts or contexts, contexts))]
+
+
+def stored_names(config: StudyConfig, folder: RunFolder) -> list[str]:
+    """The same for a study that is stored."""
+    return names(config, folder.manifest()["contexts"]["sets"][MAIN])
 
 
 def cell_name(index: int) -> str:
@@ -61,9 +71,9 @@ def stored(readings: Sequence[Reading]) -> Arrays:
 
 
 def was_read(config: StudyConfig, folder: RunFolder) -> bool:
-    """Whether every main context was read exactly."""
-    count = folder.manifest()["contexts"]["sets"][MAIN]
-    return config.reading == "exact" and all(folder.has(cell_name(i)) for i in range(count))
+    """Whether every context that was to be read exactly has been."""
+    wanted = stored_names(config, folder)
+    return bool(wanted) and all(map(folder.has, wanted))
 
 
 def read_cells(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
@@ -86,30 +96,37 @@ def read_cells(folder: RunFolder, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def stored_readings(folder: RunFolder) -> dict[str, Any]:
-    """The readings of the main contexts; see `read_cells`."""
-    count = folder.manifest()["contexts"]["sets"][MAIN]
-    return read_cells(folder, [cell_name(index) for index in range(count)])
+def stored_readings(config: StudyConfig, folder: RunFolder) -> dict[str, Any]:
+    """The readings of the main contexts that were read; see `read_cells`."""
+    return read_cells(folder, stored_names(config, folder))
 
 
 def mean_answers(config: StudyConfig, folder: RunFolder) -> Floats | None:
-    """The mean answer to each query (C, M), as printed; None where answers were read greedily."""
+    """The mean answer to each query (C, M), as printed, NaN in contexts that were not read.
+
+    None where answers were read greedily.
+    """
     if not was_read(config, folder):
         return None
-    return distribution.mean(stored_readings(folder)["distributions"])
+    read = distribution.mean(stored_readings(config, folder)["distributions"])
+    contexts = folder.manifest()["contexts"]["sets"][MAIN]
+    means = np.full((contexts, read.shape[1]), np.nan)
+    means[: len(read)] = read
+    return means
 
 
 def conclude(evidence: Evidence) -> Found | None:
     """Scores, coverage and calibration of the distributions."""
     if not was_read(evidence.config, evidence.folder):
         return None
-    found = stored_readings(evidence.folder)
+    found = stored_readings(evidence.config, evidence.folder)
     given: Distributions = found["distributions"]
-    truth = evidence.main.printed_y(evidence.main.targets)
+    truth = evidence.main.printed_y(evidence.main.targets)[: len(given.values)]
     scores = forecast(given, truth)
     outside = float(found["outside"].mean())
     result = {
         "mass": evidence.config.mass,
+        "contexts": len(truth),
         "scores": {
             **scores._asdict(),
             "coverage": {f"{level:g}": value for level, value in scores.coverage.items()},
@@ -139,7 +156,8 @@ def sentence(result: dict[str, Any]) -> str:
     scores = result["scores"]
     coverage = scores["coverage"]["0.8"].estimate
     words = (
-        f"Read exactly, at least {result['mass']:.3g} of each answer's distribution: the "
+        f"Read exactly in {result['contexts']} contexts, at least {result['mass']:.3g} of each "
+        "answer's distribution: the "
         f"central 80 % interval holds the truth in {coverage:.0%} of the answers, CRPS "
         f"{scores['crps'].estimate:.3g} (printed units)."
     )

@@ -20,6 +20,7 @@ from probes.reading import read_context
 from tests.hatlens.tiny_study import SETTINGS, write_gpt2
 
 CHANGED = {**SETTINGS, "pairs": 0, "twins": ()}
+CONFIG = build_config(CHANGED)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def test_stored_readings_are_those_of_the_model(run: Path, model: Path) -> None:
     study = draw_sets(config)
     loaded = load_configured(config, silent)
     bench = Bench(config, study, loaded, tokenize_sets(config, study, loaded), RunFolder(run))
-    found = stored_readings(RunFolder(run))["distributions"]
+    found = stored_readings(CONFIG, RunFolder(run))["distributions"]
     means = mean_answers(config, RunFolder(run))
     assert means is not None
     for context in (0, 5):
@@ -73,7 +74,7 @@ def test_the_page_shows_the_distribution_of_every_answer(run: Path) -> None:
     data = json.loads(page[start : page.index("</script>", start)])
     assert data["context"] == list(np.repeat(np.arange(8), 3))
     assert data["query"] == list(np.tile(np.arange(3), 8))
-    found = stored_readings(RunFolder(run))["distributions"]
+    found = stored_readings(CONFIG, RunFolder(run))["distributions"]
     for at, (values, chances) in enumerate(zip(data["values"], data["probabilities"], strict=True)):
         assert len(values) == len(chances)
         context, query = divmod(at, 3)
@@ -87,3 +88,15 @@ def test_analysis_again_needs_no_model(run: Path) -> None:
     before = json.loads((run / "results.json").read_text())["reading"]
     analyse_run(run)
     assert json.loads((run / "results.json").read_text())["reading"] == before
+
+
+def test_only_the_first_contexts_are_read_where_asked(model: Path, tmp_path: Path) -> None:
+    changed = build_config({**CHANGED, "model": str(model), "reading_contexts": 6})
+    result = run_studies([changed], tmp_path / "few")
+    assert result["reading"]["contexts"] == 6
+    means = mean_answers(changed, RunFolder(tmp_path / "few"))
+    assert means is not None
+    assert np.isnan(means[6:]).all()
+    assert np.isfinite(means[:6]).all()
+    whole = build_config({**CHANGED, "model": str(model)})
+    assert run_studies([whole], tmp_path / "few")["reading"]["contexts"] == 8
