@@ -194,6 +194,8 @@ def preview_reason(config: StudyConfig, folder: RunFolder) -> str:
     reasons = [str(folder.manifest()["contexts"]["preview_reason"])]
     if config.dtype != "float32":
         reasons.append(f"{config.dtype} where a verdict needs float32")
+    if config.quantize:
+        reasons.append(f"{config.quantize} weights where a verdict needs float32")
     return "; ".join(reason for reason in reasons if reason)
 
 

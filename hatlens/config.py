@@ -83,6 +83,7 @@ class StudyConfig(BaseModel):
     device: str = "cpu"
     memory: OptionalText = None
     trust_remote_code: Flag = False
+    quantize: OptionalText = None
 
     features: Count = Field(2, ge=1, le=1000)
     examples: Count = Field(20, ge=2, le=5000)

@@ -133,6 +133,7 @@ def load_configured(config: StudyConfig, report: Report) -> LoadedModel:
         dtype=config.dtype,
         device=config.device,
         trust_remote_code=config.trust_remote_code,
+        quantize=config.quantize,
     )
     report("load the model", 1, 1)
     return loaded
@@ -170,6 +171,11 @@ def check_names(config: StudyConfig) -> None:
     for twin in config.twins:
         if twin not in TWINS:
             raise unknown_name("twin", twin, TWINS)
+    if config.quantize and config.twins:
+        raise Refusal(
+            "untrained twins are made from weights as plain numbers, which a quantised model has "
+            "not: --twins none (the result then has no control of training)"
+        )
     layout_named(config.layout)
     if config.memory is not None:
         parse_bytes(config.memory)

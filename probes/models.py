@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 from probes.anchors import refuse_off_anchor
 from probes.hub import cached_models, pull_from_hub
 from probes.packaged import Progress, packaged_folder, pull_packaged
+from probes.quantised import quantisation
 from probes.read_model import Attention, Reading, dtype_named, read_model, refuse_missing_device
 from probes.registry import BUILT_IN, REGISTRY, BuiltInModel
 from probes.shape import model_shape
@@ -58,18 +59,21 @@ def load_model(
     device: str = "cpu",
     trust_remote_code: bool = False,
     attention: Attention = "fast",
+    quantize: str | None = None,
 ) -> LoadedModel:
     """The model of this name, read from this machine; never from the network.
 
     `dtype` is float32, bfloat16 or float16, `device` cpu, cuda, cuda:N or auto (spread over what
-    there is), `attention` the family's fused kernel (fast) or full maps (eager). Refuses a model
+    there is), `attention` the family's fused kernel (fast) or full maps (eager), `quantize` None,
+    8bit or 4bit (bitsandbytes). Refuses a model
     that is not here, with the command that gets it; files that are damaged, incomplete or not
     safetensors (or GGUF); and weights that do not give the registered anchor's log-probabilities.
     """
     dtype_named(dtype)
     refuse_missing_device(device)
+    quantisation(quantize, dtype=dtype_named(dtype))
     source = find_source(name, revision=revision)
-    reading = Reading(dtype, device, attention, trust_remote_code)
+    reading = Reading(dtype, device, attention, trust_remote_code, quantize)
     model, tokenizer = read_model(source.folder, reading, gguf_file=source.gguf_file)
     refuse_off_anchor(model, tokenizer, file_hash=source.file_hash, dtype=dtype)
     shape = model_shape(model.config)

@@ -18,6 +18,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from probes.quantised import quantisation
 from prompts.refusal import Refusal, unknown_name
 
 Attention = Literal["fast", "eager"]
@@ -35,12 +36,13 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Reading(NamedTuple):
-    """How a model is read: the number type, the device, the attention, and whose code may run."""
+    """How a model is read: number type, device, attention, whose code may run, quantisation."""
 
     dtype: str = "float32"
     device: str = "cpu"
     attention: Attention = "fast"
     trust_remote_code: bool = False
+    quantize: str | None = None
 
 
 class ReadModel(NamedTuple):
@@ -81,7 +83,10 @@ def read_model(folder: Path, reading: Reading, *, gguf_file: str | None = None) 
 
 
 def _weights(folder: Path, reading: Reading, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    how = _de_quantised() if "gguf_file" in options else {"use_safetensors": True}
+    quantised = quantisation(reading.quantize, dtype=dtype_named(reading.dtype))
+    if quantised and "gguf_file" in options:
+        raise Refusal("a GGUF file is quantised already; came a further quantisation")
+    how = _de_quantised() if "gguf_file" in options else {"use_safetensors": True, **quantised}
     family: Any = AutoModelForCausalLM
     model, lacking = family.from_pretrained(
         folder,
@@ -98,7 +103,7 @@ def _weights(folder: Path, reading: Reading, options: dict[str, Any]) -> tuple[A
 
 
 def _ready(model: Any, reading: Reading) -> PreTrainedModel:
-    if reading.device.startswith("cuda"):
+    if reading.device.startswith("cuda") and reading.quantize is None:
         model.to(reading.device)
     model.eval()
     model.requires_grad_(False)

@@ -59,6 +59,7 @@ def probe(
     device: s.Device = None,
     memory: s.Memory = None,
     trust_remote_code: s.Trusted = False,
+    quantize: s.Quantize = None,
     config: s.Config = None,
     as_json: s.AsJson = False,
 ) -> None:

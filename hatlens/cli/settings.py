@@ -57,6 +57,7 @@ Revision = Annotated[str | None, Option(help="revision of a Hugging Face model")
 Dtype = Annotated[str | None, Option(help="float32 (verdicts), bfloat16 or float16")]
 Device = Annotated[str | None, Option(help="cpu, cuda or auto")]
 Memory = Annotated[str | None, Option(help="memory over the loaded model, e.g. 4GB or 800MB")]
+Quantize = Annotated[str | None, Option(help="8bit or 4bit, where bitsandbytes is installed")]
 Trusted = Annotated[bool, Option("--trust-remote-code", help="let the model's own code run")]
 Config = Annotated[Path | None, Option(help="study.yaml with the same settings")]
 AsJson = Annotated[bool, Option("--json", help="print the result as JSON")]
