@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hatlens.library import Run, analyse, probe, read_run
     from hatlens.pattern_shapes import Patterns
     from hatlens.prompt_patterns import patterns
+    from hatlens.similarity.library import Comparison, read_comparison, similarity
     from probes.capture import Capture, capture
     from probes.head_names import Head, HeadGrid, parse_heads
     from probes.head_values import HeadValues, head_grid, head_values
@@ -47,6 +48,7 @@ _HOME = {
     "hatlens.library": ("Run", "analyse", "probe", "read_run"),
     "hatlens.pattern_shapes": ("Patterns",),
     "hatlens.prompt_patterns": ("patterns",),
+    "hatlens.similarity.library": ("Comparison", "read_comparison", "similarity"),
     "probes.capture": ("Capture", "capture"),
     "probes.head_names": ("Head", "HeadGrid", "parse_heads"),
     "probes.head_values": ("HeadValues", "head_grid", "head_values"),
@@ -62,12 +64,13 @@ _HOME = {
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
-    "BANK", "FAMILIES", "TWINS", "Capture", "Context", "ContextArrays", "ContextSet", "Design",
-    "Head", "HeadGrid", "HeadValues", "Hypothesis", "Interval", "LoadedModel", "Patterns",
-    "Refusal", "RowTest", "Run", "StudyConfig", "analyse", "capture", "context_rows",
+    "BANK", "FAMILIES", "TWINS", "Capture", "Comparison", "Context", "ContextArrays", "ContextSet",
+    "Design", "Head", "HeadGrid", "HeadValues", "Hypothesis", "Interval", "LoadedModel",
+    "Patterns", "Refusal", "RowTest", "Run", "StudyConfig", "analyse", "capture", "context_rows",
     "draw_contexts", "export_rows", "head_grid", "head_values", "hypothesis_named",
-    "load_model", "make_twin", "parse_heads", "patterns", "predict", "probe", "read_run",
-    "read_table", "replace_heads", "row_test", "rows", "scores", "table_contexts",
+    "load_model", "make_twin", "parse_heads", "patterns", "predict", "probe", "read_comparison",
+    "read_run", "read_table", "replace_heads", "row_test", "rows", "scores", "similarity",
+    "table_contexts",
 ]  # fmt: skip
 
 

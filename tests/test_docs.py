@@ -245,6 +245,15 @@ def test_python_runs_as_printed(
     monkeypatch.setattr(
         hl, "probe", lambda *given, **named: whole(*given, **{**small, **named}), False
     )
+    compare = hl.similarity
+    monkeypatch.setattr(
+        hl,
+        "similarity",
+        lambda *given, **named: compare(
+            *given, **{**named, "demos": 3, "queries": 4, "sets": 1, "twins": (), "lr": 0.1}
+        ),
+        False,
+    )
     names: dict[str, Any] = {"model": model, "folder": tmp_path / "run"}
     exec(compile(code, page, "exec"), names)
 

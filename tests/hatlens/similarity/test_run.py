@@ -14,6 +14,7 @@ from hatlens.cli.border import run_app
 from hatlens.similarity.config import build_similarity
 from hatlens.similarity.study import run_similarity
 from hatlens.store import RunFolder, json_text
+from prompts.tasks.task import TASKS
 from tests.analysis.page_reader import Page, without_plotly
 from tests.hatlens.similarity.tiny_task import SETTINGS, flags
 
@@ -133,6 +134,25 @@ def test_it_is_concluded_again_without_the_model(
     assert (whole[0] / "report.html").is_file()
 
 
+def test_python_gives_what_the_command_gives(whole: Run, gpt2: str, task: Path) -> None:
+    import hatlens as hl
+
+    made = hl.similarity(gpt2, task=task, out=whole[0], **SETTINGS)
+    read = hl.read_comparison(whole[0])
+    assert json_text(made.result["metrics"]) == json_text(whole[1]["metrics"])
+    assert json_text(read.result["metrics"]) == json_text(whole[1]["metrics"])
+    assert made.sentence == whole[1]["verdict"]["sentence"]
+    assert made.label == whole[1]["verdict"]["label"]
+    assert set(made.tables) == set(read.tables) == set(RunFolder(whole[0]).read_tables())
+
+
+def test_another_folder_is_no_comparison(tmp_path: Path) -> None:
+    import hatlens as hl
+
+    with pytest.raises(ValueError, match="folder of a comparison"):
+        hl.read_comparison(tmp_path)
+
+
 def test_the_tables_are_tidy(whole: Run) -> None:
     tables = RunFolder(whole[0]).read_tables()
     assert set(tables) == {"measures", "layers", "answers", "fine_tuning", "norms", "heads"}
@@ -166,6 +186,30 @@ def test_order_sensitivity_is_there_where_asked(rotary: Run, whole: Run) -> None
     assert (found["orders"], found["queries"]) == (3, 2)
     assert found["icl"].estimate > 0
     assert whole[1]["order_sensitivity"] is None
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_published_task_runs_from_a_file_of_its_shape(
+    name: str, llama: str, tmp_path: Path
+) -> None:
+    task = TASKS[name]
+    labels = list(task.words)
+    rows = [
+        {
+            **{field: f"{field} {i} is no {i % 7}" for field in task.fields},
+            "label": labels[i % len(labels)],
+        }
+        for i in range(12)
+    ]
+    file = tmp_path / f"{name}.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = {"demos": 1, "queries": 2, "sets": 1, "twins": (), "lr": 0.1, "data": str(file)}
+    result = run_similarity(
+        build_similarity({"model": llama, "task": name, **asked}), tmp_path / "run"
+    )
+    assert result["task"]["task"] == name
+    assert 0 <= result["accuracy"]["icl"].estimate <= 1
+    assert result["prompts"]["used"] == [1]
 
 
 def test_lines_of_a_regression_prompt_are_a_task(gpt2: str, tmp_path: Path) -> None:
