@@ -49,11 +49,15 @@ def draw(
     balanced over classes unless asked), D' the next ones. A text is one example however often it
     stands, so that no prompt holds its own query. Where the source has one part, half of its texts
     (but at least one set) are for demonstrations. Refuses fewer texts than demonstrations; fewer
-    queries than asked, and no room for D', are warnings.
+    queries than asked, and no room for D', are warnings. Where every example has one and the same
+    text no query can differ from its demonstrations: rows are then examples, with a warning.
     """
     task = examples.task
     warnings = list(repeated(task, (*examples.train, *examples.validation)))
     for_sets, for_queries = rng.spawn(2)
+    rows = examples.train + examples.validation
+    if len({task.prompt(one) for one in rows}) == 1 and len(rows) > demonstrations:
+        return _of_one_text(rows, demonstrations, queries, for_sets.spawn(sets), warnings)
     train, held_out = parted(examples, demonstrations, for_queries)
     if len(train) < demonstrations:
         raise Refusal(
@@ -89,6 +93,29 @@ def draw(
 
 
 _Nothing: tuple[Example, ...] = ()
+
+
+def _of_one_text(
+    rows: Sequence[Example],
+    demonstrations: int,
+    queries: int,
+    sources: Sequence[np.random.Generator],
+    warnings: Sequence[str],
+) -> Drawn:
+    """Rows that all hold one text, the queries the same for every set."""
+    held_out = rows[-min(queries, len(rows) - demonstrations) :]
+    left = rows[: len(rows) - len(held_out)]
+    chosen = [[left[i] for i in source.permutation(len(left))] for source in sources]
+    said = (
+        "every example has the same text, so that every query stands among its demonstrations: "
+        "nothing can be concluded from these runs"
+    )
+    return Drawn(
+        tuple(DemonstrationSet(tuple(one[:demonstrations]), _Nothing) for one in chosen),
+        tuple(held_out),
+        (_Nothing, _Nothing),
+        (*warnings, said),
+    )
 
 
 def repeated(task: Task, examples: Iterable[Example]) -> list[str]:

@@ -49,6 +49,9 @@ def test_no_prompt_holds_its_own_query(train: list[str], held_out: list[str], se
         found = drawn(train, held_out, seed=seed, demonstrations=2)
     except Refusal:
         return
+    if len({*train, *held_out}) == 1:
+        assert "nothing can be concluded" in found.warnings[-1]
+        return
     shown = [text for one in found.sets for text in texts(one.demonstrations + one.mismatched)]
     assert not set(texts(found.queries)) & set(shown)
     for one in found.sets:
@@ -80,6 +83,16 @@ def test_four_rows_with_one_text_twice() -> None:
         assert "line 1 and line 4 with two labels (positive, negative)" in said
         assert "4 queries were asked for, 1 are left" in said
         assert "mismatch control" in said
+
+
+def test_rows_of_one_text_are_fed_with_a_warning() -> None:
+    every = ["good"] * 40
+    found = drawn(every, [], demonstrations=32, queries=4, sets=1)
+    assert len(found.sets[0].demonstrations) == 32
+    assert len(found.queries) == 4
+    rows = {one.place for one in found.sets[0].demonstrations}
+    assert not rows & {one.place for one in found.queries}
+    assert "nothing can be concluded" in found.warnings[-1]
 
 
 def test_sets_differ_and_the_same_seed_repeats() -> None:
