@@ -158,7 +158,9 @@ def scatter(cells: pd.DataFrame) -> go.Figure:
         )
     )
     figure.update_xaxes(title_text="least-squares row", zerolinecolor=FAINT)
-    figure.update_yaxes(title_text="behavioural row", zerolinecolor=FAINT, automargin=True)
+    figure.update_yaxes(
+        title_text="behavioural row, change of answer / of y", zerolinecolor=FAINT, automargin=True
+    )
     return figure
 
 
@@ -176,7 +178,9 @@ def bars(cells: pd.DataFrame) -> go.Figure:
             )
         )
     figure.update_xaxes(title_text="example, as printed")
-    figure.update_yaxes(title_text="weight", automargin=True, zerolinecolor=FAINT)
+    figure.update_yaxes(
+        title_text="weight, change of answer / of y", automargin=True, zerolinecolor=FAINT
+    )
     return figure
 
 

@@ -105,7 +105,7 @@ def difference_intervals(behaviour: pd.DataFrame) -> go.Figure:
         rivals,
         "predictor",
         "difference",
-        axis="model minus predictor (dashed: equal)",
+        axis="model minus predictor, printed units (dashed: equal)",
         reference=0.0,
     )
 
@@ -126,6 +126,7 @@ def calibration(curve: pd.DataFrame) -> go.Figure:
             go.Scatter(
                 x=levels,
                 y=band,
+                mode="lines",
                 fill="toself",
                 line={"width": 0},
                 fillcolor=FAINT,
@@ -155,7 +156,7 @@ def calibration(curve: pd.DataFrame) -> go.Figure:
         )
     )
     figure.update_xaxes(title_text="quantile of the answer's distribution", range=[0, 1])
-    figure.update_yaxes(title_text="share of truths below it", range=[0, 1])
+    figure.update_yaxes(title_text="share of truths below it", range=[0, 1], automargin=True)
     return figure
 
 

@@ -28,7 +28,8 @@ MOST_LISTED = 16
 class Headline(NamedTuple):
     """The first lines about one study; `preview` is empty, or the reason.
 
-    lead and rest: the verdict's sentence, cut behind the one that speaks of attention.
+    lead and rest: the verdict's sentence, cut behind the one that speaks of attention, without
+    the list of what it rests on where the page has that as a table.
     """
 
     study: str
@@ -72,11 +73,18 @@ def headline(title: str, result: Result, errors: pd.DataFrame | None = None) -> 
         label,
         assessable,
         _preview(result),
-        *lead_and_rest(sentence),
+        *lead_and_rest(without_list(sentence) if verdict.get("rests_on") else sentence),
         behaviour_label,
         behaviour,
         tuple(_twin_line(twin) for twin in result.get("twins") or ()),
     )
+
+
+def without_list(sentence: str) -> str:
+    """A verdict's text without its list of what it rests on; what was not measured stays."""
+    found, _, listed = sentence.partition(" It rests on ")
+    missing = listed.partition(" Not measured: ")[2]
+    return f"{found} Not measured: {missing}" if missing else found
 
 
 def lead_and_rest(sentence: str) -> tuple[str, str]:
@@ -143,6 +151,8 @@ def correction(result: Result, *, parts: Sequence[str], hypotheses: int) -> Fact
     """What was counted in the correction, and what was not."""
     counted = dict(result.get("correction") or {})
     task, contexts = result.get("task") or {}, (result.get("manifest") or {}).get("contexts") or {}
+    for known in ("rows", "hypotheses"):
+        counted.pop(known, None)
     for name, value in (("flips", task.get("flips")), ("unit", contexts.get("unit"))):
         if name not in counted and value is not None:
             counted[name] = value

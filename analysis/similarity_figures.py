@@ -16,7 +16,7 @@ DASHES = {
     "random, uniform": "dot",
     "random, Gaussian": "dot",
 }
-"""What is drawn of the model, and how; of a twin its matched line alone."""
+"""What is drawn of the model, and how, alike on every figure; of a twin its matched line alone."""
 
 
 def by_layer_figure(layers: pd.DataFrame) -> go.Figure:
@@ -25,14 +25,17 @@ def by_layer_figure(layers: pd.DataFrame) -> go.Figure:
     layers: lines of the table ``layers`` of one measure and position.
     """
     figure = go.Figure(layout=layout(height=380))
-    place = 0
+    twins = 0
     for (model, seed, comparison), some in layers.groupby(
         ["model", "seed", "comparison"], sort=False, dropna=False
     ):
         if model == MODEL and comparison in DASHES:
             name, dash, width = str(comparison), DASHES[str(comparison)], 2
+            place = list(DASHES).index(name)
         elif model != MODEL and comparison == "matched":
             name, dash, width = f"{model} twin, seed {int(seed)}", "solid", 1
+            place = len(DASHES) + twins
+            twins += 1
         else:
             continue
         colour = FAINT if str(comparison).startswith("random") else PALETTE[place % len(PALETTE)]
@@ -47,7 +50,6 @@ def by_layer_figure(layers: pd.DataFrame) -> go.Figure:
                 hovertemplate="layer %{x}: %{y:.3f}",
             )
         )
-        place += 1
     figure.update_xaxes(title_text="attention layer, from 0", zeroline=False)
     figure.update_yaxes(title_text="mean over queries and sets", automargin=True)
     return figure

@@ -26,7 +26,9 @@ from analysis.forecast import calibration_curve, forecast
 Floats = NDArray[np.float64]
 
 
-def one(values: Sequence[float], probabilities: Sequence[float], unexplored: float = 0.0) -> Distributions:
+def one(
+    values: Sequence[float], probabilities: Sequence[float], unexplored: float = 0.0
+) -> Distributions:
     return padded([[np.array(values)]], [[np.array(probabilities)]], [[unexplored]])
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from analysis.report import plain, render, variants_of
-from analysis.report_facts import lead_and_rest
+from analysis.report_facts import lead_and_rest, without_list
 from tests.analysis.page_reader import Page, without_plotly
 from tests.analysis.study_tables import SHARE, row_test_table
 from tests.analysis.study_view_factory import SMALL, both, changed, study
@@ -67,6 +67,28 @@ def test_the_lead_ends_with_the_sentence_on_attention() -> None:
     )
     assert lead_and_rest("No verdict. P = 1.") == ("No verdict.", "P = 1.")
     assert lead_and_rest("x") == ("x", "")
+
+
+def test_the_list_of_what_the_verdict_rests_on_is_only_in_the_table() -> None:
+    text = "Attention: none detected. 9 rows. It rests on answers: a. b; rows: c."
+    assert without_list(text) == "Attention: none detected. 9 rows."
+    missing = "Not measured: cause (--cause)."
+    assert without_list(f"{text} {missing}") == f"Attention: none detected. 9 rows. {missing}"
+    assert without_list("Attention: none detected.") == "Attention: none detected."
+    line = {"kind": "answers", "says": "nearest to ols", "measured": True, "flag": ""}
+    verdict = {"label": "none detected", "sentence": text, "rests_on": [line]}
+    page = Page(without_plotly(render([changed(study(SMALL), verdict=verdict)], title="t")))
+    assert page.with_class("sentence") == ["Attention: none detected. 9 rows."]
+    evidence = rows_of(page, "What the verdict rests on")
+    assert evidence == [["answers", "nearest to ols", "every study"]]
+
+
+def test_what_was_counted_in_the_correction_is_listed_once() -> None:
+    view = changed(study(SMALL), correction={"rows": 60, "hypotheses": 1, "flips": 2000})
+    page = Page(without_plotly(render([view], title="t")))
+    names = [name for name, _ in rows_of(page, "What was counted in the correction")]
+    assert len(names) == len(set(names))
+    assert "Flips" in names
 
 
 def test_what_the_verdict_says_of_behaviour_is_not_said_twice() -> None:
