@@ -112,7 +112,7 @@ def explained_by_layer(frame: pd.DataFrame) -> go.Figure:
                 y=plain(one["explained"].clip(lower=-0.25)),
                 mode="lines+markers+text" if readout == "ridge" else "lines+markers",
                 text=changes(names) if readout == "ridge" else None,
-                textposition="top center",
+                textposition="top left",
                 textfont={"size": 11},
                 customdata=list(zip(names, plain(one["explained"]), strict=True)),
                 name=name,
@@ -143,6 +143,7 @@ def band(frame: pd.DataFrame, place: str, value: str, *, floor: float = -np.inf)
     return go.Scatter(
         x=[*x, *x[::-1]],
         y=[*high, *low[::-1]],
+        mode="lines",
         fill="toself",
         line={"width": 0},
         fillcolor=FAINT,

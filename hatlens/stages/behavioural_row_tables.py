@@ -100,7 +100,9 @@ def sentence(result: Mapping[str, Any], statement: str) -> str:
             "the printed range."
         )
     if result["controls"]:
-        said = "; ".join(f"{one['kind']}: {one['label']}" for one in result["controls"])
+        said = "; ".join(
+            f"{one['kind'].replace('_', ' ')}: {one['label']}" for one in result["controls"]
+        )
         parts.append(f"Under the controls: {said}.")
     if spent[0]["forwards"] is not None:
         ratios = " and ".join(f"{one['forwards']:.3g}" for one in spent)
