@@ -46,6 +46,9 @@ def similarity(
     twin_seeds: Annotated[list[int] | None, Option("--twin-seed", help="seed of a twin")] = None,
     orders: Annotated[int | None, Option(help="orders for order sensitivity, 0 for none")] = None,
     order_queries: Annotated[int | None, Option(help="queries of order sensitivity")] = None,
+    kate_queries: Annotated[
+        int | None, Option(help="queries of the leave-one-out effects, 0 for none")
+    ] = None,
     features: s.Features = None,
     condition: s.Condition = None,
     noise: s.Noise = None,

@@ -21,6 +21,7 @@ from hatlens.similarity.compare import (
     lines_of,
 )
 from hatlens.similarity.config import SimilarityConfig
+from hatlens.similarity.left_out import kate_result, left_out_table
 from hatlens.similarity.orders import orders_result
 from hatlens.similarity.stored import Stored, is_trained, stored_variants
 from hatlens.store import RunFolder, json_text
@@ -45,6 +46,8 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     )
     result, made = concluded(config, stored, manifest, resamples)
     result["order_sensitivity"] = orders_result(config, folder)
+    result["kate"] = kate_result(config, folder)
+    made |= left_out_table(config, folder)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)

@@ -208,6 +208,17 @@ class _Maker(NamedTuple):
         }
 
 
+def tokens_of(
+    config: SimilarityConfig,
+    source: Source,
+    loaded: LoadedModel,
+    demos: Sequence[Example],
+    queries: Sequence[Example],
+) -> TaskPrompts:
+    """Tokens of any demonstrations and queries of a source."""
+    return _Maker(config, source, loaded).tokens(demos, queries)
+
+
 TUNING_QUERIES = 32
 
 

@@ -12,6 +12,7 @@ from hatlens.progress import Report, silent
 from hatlens.similarity.cell import Plan, run_cell
 from hatlens.similarity.config import FREE, SimilarityConfig, build_similarity
 from hatlens.similarity.feed import Fed, Source, drawn_source, feed
+from hatlens.similarity.left_out import left_out_cells, run_left_out
 from hatlens.similarity.orders import order_cells, run_orders
 from hatlens.similarity.rate import Chosen, choose_rate
 from hatlens.store import RunFolder
@@ -87,7 +88,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     folder.refuse_place()
     refuse_other_kind(folder)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
-    planned += order_cells(config)
+    planned += order_cells(config) + left_out_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
@@ -117,6 +118,12 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
             arrays = run_orders(config, loaded, fed.sets[place], chosen.rate)
             folder.write_arrays(name, arrays)
         report("order of the demonstrations", place + 1, config.sets)
+    for name in left_out_cells(config):
+        if not folder.has(name):
+            report("demonstrations left out in turn", 0, 1)
+            used = len(fed.sets[0].prompts.demonstrations)
+            folder.write_arrays(name, run_left_out(config, source, loaded, used))
+            report("demonstrations left out in turn", 1, 1)
     note_end(folder, time.monotonic() - began)
 
 

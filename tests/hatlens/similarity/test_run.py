@@ -35,7 +35,13 @@ def whole(gpt2: str, task: Path, tmp_path_factory: pytest.TempPathFactory) -> Ru
 @pytest.fixture(scope="module")
 def rotary(llama: str, task: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = tmp_path_factory.mktemp("run") / "run"
-    changed = {"position": "both", "orders": 3, "order_queries": 2, "twins": ()}
+    changed: dict[str, Any] = {
+        "position": "both",
+        "orders": 3,
+        "order_queries": 2,
+        "kate_queries": 5,
+    }
+    changed["twins"] = ()
     return out, run(llama, task, out, **changed)
 
 
@@ -210,6 +216,15 @@ def test_every_published_task_runs_from_a_file_of_its_shape(
     assert result["task"]["task"] == name
     assert 0 <= result["accuracy"]["icl"].estimate <= 1
     assert result["prompts"]["used"] == [1]
+
+
+def test_effects_of_demonstrations_left_out_are_there_where_asked(rotary: Run, whole: Run) -> None:
+    table = RunFolder(rotary[0]).read_tables()["left_out"]
+    assert len(table) == 5 * 3
+    assert table["effect"].abs().max() > 0
+    assert table["similarity"].between(0, 1 + 1e-9).all()
+    assert rotary[1]["kate"]["sentence"]
+    assert whole[1]["kate"] is None
 
 
 def test_lines_of_a_regression_prompt_are_a_task(gpt2: str, tmp_path: Path) -> None:
