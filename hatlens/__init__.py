@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from analysis.design import ContextArrays
     from analysis.inference import Interval
     from analysis.row_test import RowTest, row_test
+    from hatlens.comparison.library import Comparison, read_comparison, similarity
     from hatlens.config import StudyConfig
     from hatlens.export import export_rows
     from hatlens.library import Run, analyse, probe, read_run
     from hatlens.pattern_shapes import Patterns
     from hatlens.prompt_patterns import patterns
-    from hatlens.similarity.library import Comparison, read_comparison, similarity
     from probes.capture import Capture, capture
     from probes.head_names import Head, HeadGrid, parse_heads
     from probes.head_values import HeadValues, head_grid, head_values
@@ -48,7 +48,7 @@ _HOME = {
     "hatlens.library": ("Run", "analyse", "probe", "read_run"),
     "hatlens.pattern_shapes": ("Patterns",),
     "hatlens.prompt_patterns": ("patterns",),
-    "hatlens.similarity.library": ("Comparison", "read_comparison", "similarity"),
+    "hatlens.comparison.library": ("Comparison", "read_comparison", "similarity"),
     "probes.capture": ("Capture", "capture"),
     "probes.head_names": ("Head", "HeadGrid", "parse_heads"),
     "probes.head_values": ("HeadValues", "head_grid", "head_values"),

@@ -23,11 +23,11 @@ from analysis.verdict import LABELS
 from hatlens.cli.app import app
 from hatlens.cli.bank import STANDING, bank_lines
 from hatlens.cli.border import STOPPED
+from hatlens.comparison.config import PRESETS, SimilarityConfig
+from hatlens.comparison.regression import REGRESSION
 from hatlens.config import FREE, StudyConfig, build_config
 from hatlens.export import FORMATS
 from hatlens.library import Run, probe
-from hatlens.similarity.config import PRESETS, SimilarityConfig
-from hatlens.similarity.regression import REGRESSION
 from probes.head_names import HOOKS
 from probes.head_values import OUTPUT_PROJECTIONS
 from probes.model_facts import Path as CapturePath

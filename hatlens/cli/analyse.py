@@ -12,8 +12,8 @@ def analyse(
 ) -> None:
     """Redo the analysis and the report of RUN from its stored rows."""
     from hatlens.cli import probe, similarity
+    from hatlens.comparison.study import analyse_comparison, is_comparison
     from hatlens.progress import progress
-    from hatlens.similarity.study import analyse_comparison, is_comparison
     from hatlens.study import analyse_run
 
     if is_comparison(run):

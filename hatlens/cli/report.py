@@ -14,7 +14,7 @@ def report(
     ] = None,
 ) -> None:
     """Write RUN/report.html from the stored results."""
-    from hatlens.similarity.study import analyse_comparison, is_comparison
+    from hatlens.comparison.study import analyse_comparison, is_comparison
     from hatlens.study import write_report
 
     if is_comparison(run):

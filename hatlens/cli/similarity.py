@@ -69,9 +69,9 @@ def similarity(
 ) -> None:
     """Compare what MODEL does with demonstrations in its prompt with what it does tuned on them."""
     flags = locals()
+    from hatlens.comparison.config import SimilarityConfig, build_similarity
+    from hatlens.comparison.study import default_folder, run_similarity
     from hatlens.progress import progress
-    from hatlens.similarity.config import SimilarityConfig, build_similarity
-    from hatlens.similarity.study import default_folder, run_similarity
 
     stored = read_yaml(config) if config else {}
     named = {

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
+from hatlens.comparison.cell import Plan, run_cell
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.feed import SetFeed
 from hatlens.progress import silent
-from hatlens.similarity.cell import Plan, run_cell
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.feed import SetFeed
 from tests.probes.finetune_models import KEYS_AND_VALUES, closeness, tiny_family
 from tests.probes.test_three_runs_products import projected, rotated
 from tests.probes.three_runs_prompts import HandMadePrompts, Whole, hand_made

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.similarity.records import Floats
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.study import TRAINED, Variant, cell_name, variants
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.study import TRAINED, Variant, cell_name, variants
 from hatlens.store import RunFolder
 
 Arrays = Mapping[str, NDArray[Any]]

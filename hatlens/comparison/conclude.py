@@ -11,8 +11,8 @@ from analysis.similarity.measures import DESCRIBED
 from analysis.similarity.recovered import LEAST_FIXED, recovered_over_sets, share_right
 from analysis.similarity.resampling import Resamples, draw_resamples, two_way_interval
 from analysis.similarity.verdict import says, verdict_on
-from hatlens.similarity import tables
-from hatlens.similarity.compare import (
+from hatlens.comparison import tables
+from hatlens.comparison.compare import (
     MISMATCH_WORDS,
     condition_entry,
     corrected,
@@ -20,10 +20,10 @@ from hatlens.similarity.compare import (
     judged,
     lines_of,
 )
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.left_out import kate_result, left_out_table
-from hatlens.similarity.orders import orders_result
-from hatlens.similarity.stored import Stored, is_trained, stored_variants
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.left_out import kate_result, left_out_table
+from hatlens.comparison.orders import orders_result
+from hatlens.comparison.stored import Stored, is_trained, stored_variants
 from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from analysis.similarity.near_examples import near_effect
 from analysis.similarity.records import Floats
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.feed import Source, tokens_of
-from hatlens.similarity.orders import first_queries
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.feed import Source, tokens_of
+from hatlens.comparison.orders import first_queries
 from hatlens.store import RunFolder
 from probes.models import LoadedModel
 from probes.three_runs import run_conditions

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hatlens.similarity.config import SimilarityConfig
+from hatlens.comparison.config import SimilarityConfig
 from prompts.contexts import ContextSet, draw_contexts
 from prompts.design import Design
 from prompts.layouts import Field, layout_named

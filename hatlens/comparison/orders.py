@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from analysis.inference import Interval, mean_interval
 from analysis.similarity.outputs import order_sensitivity
 from analysis.similarity.records import Floats
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.feed import Lessons, SetFeed
-from hatlens.similarity.fitting import learn
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.feed import Lessons, SetFeed
+from hatlens.comparison.fitting import learn
 from hatlens.store import RunFolder
 from probes.finetune_recipe import Diverged
 from probes.models import LoadedModel

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.feed import Fed, Lessons
+from hatlens.comparison.fitting import learn
 from hatlens.progress import Report
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.feed import Fed, Lessons
-from hatlens.similarity.fitting import learn
 from probes.finetune_recipe import Diverged
 from probes.models import LoadedModel
 from probes.three_runs import run_conditions

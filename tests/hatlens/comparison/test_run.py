@@ -11,12 +11,12 @@ from analysis.similarity.conditions import CONDITIONS, MATCHED
 from analysis.similarity.measures import DESCRIBED
 from hatlens.cli.app import app
 from hatlens.cli.border import run_app
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.study import run_similarity
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.study import run_similarity
 from hatlens.store import RunFolder, json_text
 from prompts.tasks.task import TASKS
 from tests.analysis.page_reader import Page, without_plotly
-from tests.hatlens.similarity.tiny_task import SETTINGS, flags
+from tests.hatlens.comparison.tiny_task import SETTINGS, flags
 
 Run = tuple[Path, dict[str, Any]]
 
@@ -102,7 +102,7 @@ def test_a_finished_run_is_taken_up_without_a_forward(
 ) -> None:
     before = times(whole[0])
     assert len(before) == 4
-    monkeypatch.setattr("hatlens.similarity.study.load_model", None)
+    monkeypatch.setattr("hatlens.comparison.study.load_model", None)
     again = run(gpt2, task, whole[0])
     assert times(whole[0]) == before
     assert json_text(again["metrics"]) == json_text(whole[1]["metrics"])
@@ -130,7 +130,7 @@ def test_another_comparison_does_not_go_into_the_folder(whole: Run, gpt2: str, t
 def test_it_is_concluded_again_without_the_model(
     whole: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("hatlens.similarity.study.load_model", None)
+    monkeypatch.setattr("hatlens.comparison.study.load_model", None)
     (whole[0] / "results.json").unlink()
     (whole[0] / "report.html").unlink()
     assert run_app(app, ["analyse", str(whole[0]), "--json"]) == 0

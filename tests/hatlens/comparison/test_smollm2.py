@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.study import run_similarity
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.study import run_similarity
 from probes.models import LoadedModel, load_model
 from probes.three_runs import run_conditions
 from probes.three_runs_queries import Condition

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.neutral_text import neutral_tokens
-from hatlens.similarity.regression import REGRESSION, regression_examples, regression_tokens
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.neutral_text import neutral_tokens
+from hatlens.comparison.regression import REGRESSION, regression_examples, regression_tokens
 from probes.models import LoadedModel
 from prompts.pieces import Integers
 from prompts.refusal import Refusal

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.study import analyse_comparison, is_comparison, run_similarity
 from hatlens.progress import progress, silent
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.study import analyse_comparison, is_comparison, run_similarity
 from hatlens.store import RunFolder
 from prompts.refusal import Refusal
 

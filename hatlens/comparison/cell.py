@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.similarity.records import Floats, Learning
+from hatlens.comparison.collector import Collector
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.feed import Lessons, SetFeed
+from hatlens.comparison.fitting import Fit, fit, fit_at_norm, learn, update_norms
 from hatlens.progress import Report
-from hatlens.similarity.collector import Collector
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.feed import Lessons, SetFeed
-from hatlens.similarity.fitting import Fit, fit, fit_at_norm, learn, update_norms
 from probes.finetune_result import FineTuned
 from probes.models import LoadedModel
 from probes.three_runs import is_rotary, three_runs, update_shift

@@ -11,7 +11,7 @@ from analysis.similarity.measures import DESCRIBED
 from analysis.similarity.records import Floats
 from analysis.similarity.resampling import Paired, Resamples, holm, over_layers, paired
 from analysis.similarity.verdict import Judged
-from hatlens.similarity.stored import Stored, is_trained
+from hatlens.comparison.stored import Stored, is_trained
 
 MISMATCHES = ("other demonstrations", "other query", "other task")
 """Which mismatch stands in the headline: the first of these that a measure has."""

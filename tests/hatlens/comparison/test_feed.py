@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hatlens.config import build_config
-from hatlens.measure import first_prompts
-from hatlens.sets import draw_sets
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.feed import (
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.feed import (
     Fed,
     drawn_source,
     feed,
     further_orders,
     wrong_labels,
 )
+from hatlens.config import build_config
+from hatlens.measure import first_prompts
+from hatlens.sets import draw_sets
 from probes.models import LoadedModel, load_model
 from prompts.tasks.task import TASKS, Example
-from tests.hatlens.similarity.tiny_task import SETTINGS
+from tests.hatlens.comparison.tiny_task import SETTINGS
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hatlens.comparison.cell import Plan, run_cell
+from hatlens.comparison.config import FREE, SimilarityConfig, build_similarity
+from hatlens.comparison.feed import Fed, Source, drawn_source, feed
+from hatlens.comparison.left_out import left_out_cells, run_left_out
+from hatlens.comparison.orders import order_cells, run_orders
+from hatlens.comparison.rate import Chosen, choose_rate
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
-from hatlens.similarity.cell import Plan, run_cell
-from hatlens.similarity.config import FREE, SimilarityConfig, build_similarity
-from hatlens.similarity.feed import Fed, Source, drawn_source, feed
-from hatlens.similarity.left_out import left_out_cells, run_left_out
-from hatlens.similarity.orders import order_cells, run_orders
-from hatlens.similarity.rate import Chosen, choose_rate
 from hatlens.store import RunFolder
 from probes.finetune_loss import lesson, lesson_logits
 from probes.models import LoadedModel, load_model
@@ -54,7 +54,7 @@ def cell_name(variant: Variant, place: int) -> str:
 
 def run_similarity(config: SimilarityConfig, out: Path, report: Report = silent) -> dict[str, Any]:
     """Run what is not there yet, conclude, and write the report; what ``--json`` prints."""
-    from hatlens.similarity.conclude import conclude
+    from hatlens.comparison.conclude import conclude
 
     folder = RunFolder(out)
     measure(config, folder, report)
@@ -68,7 +68,7 @@ def is_comparison(run: Path) -> bool:
 
 def analyse_comparison(run: Path) -> dict[str, Any]:
     """Conclude from the stored cells again, and write the page; no model is needed."""
-    from hatlens.similarity.conclude import conclude
+    from hatlens.comparison.conclude import conclude
 
     folder = RunFolder(run)
     where = str(run / "manifest.json")
@@ -212,7 +212,7 @@ def note_start(
     chosen: Chosen,
 ) -> None:
     """What the manifest says before the first cell."""
-    from hatlens.similarity.self_check import implicit_update
+    from hatlens.comparison.self_check import implicit_update
 
     folder.update_manifest(
         kind=KIND,

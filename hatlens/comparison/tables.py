@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 from analysis.similarity.published import published_for
-from hatlens.similarity.compare import Line
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.stored import Stored, is_trained
-from hatlens.similarity.study import Variant
+from hatlens.comparison.compare import Line
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.stored import Stored, is_trained
+from hatlens.comparison.study import Variant
 from hatlens.tables import interval_columns
 
 Rows = list[dict[str, Any]]

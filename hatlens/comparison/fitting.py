@@ -8,8 +8,8 @@ import numpy as np
 
 from analysis.similarity.records import Floats, Runs
 from analysis.similarity.updates import relative_norm_ft
-from hatlens.similarity.config import SimilarityConfig
-from hatlens.similarity.feed import Lessons
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.feed import Lessons
 from probes.finetune import fine_tune
 from probes.finetune_recipe import Diverged
 from probes.finetune_result import FineTuned

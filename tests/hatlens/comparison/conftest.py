@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hatlens.similarity.tiny_task import write_llama, write_task
+from tests.hatlens.comparison.tiny_task import write_llama, write_task
 from tests.hatlens.tiny_study import write_gpt2
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hatlens.similarity.fitting import fit, fit_at_norm
+from hatlens.comparison.fitting import fit, fit_at_norm
 from probes.finetune_recipe import Diverged
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from hatlens.cli.app import app
 from hatlens.cli.border import run_app
-from hatlens.similarity.config import build_similarity
-from hatlens.similarity.study import default_folder, run_similarity
+from hatlens.comparison.config import build_similarity
+from hatlens.comparison.study import default_folder, run_similarity
 from prompts.refusal import Refusal
-from tests.hatlens.similarity.tiny_task import SETTINGS, flags
+from tests.hatlens.comparison.tiny_task import SETTINGS, flags
 
 
 def lines(file: Path, rows: list[dict[str, str]]) -> str:

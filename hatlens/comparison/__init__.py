@@ -1,0 +1,1 @@
+"""In-context learning against fine-tuning: settings, runs, conclusions, tables."""
