@@ -102,6 +102,7 @@ class StudyConfig(BaseModel):
     missing: Texts = ()
     date_format: OptionalText = None
     allow_dependent: Flag = False
+    names: Literal["real", "anonymous"] = "real"
 
     layout: str = "arrow"
     codec: str = "unsigned-decimal"

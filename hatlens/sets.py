@@ -1,5 +1,6 @@
 """The sets of contexts of one study, and their stored form."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,8 @@ def draw_uncontrolled(config: StudyConfig) -> StudySets:
     rng = np.random.default_rng(config.seed)
     codec = codec_named(config.codec)
     if config.data is not None:
-        return StudySets({MAIN: table_set(config, codec, rng)}, np.zeros((0, 0), np.int64))
+        main = named(table_set(config, codec, rng), config.names)
+        return StudySets({MAIN: main}, np.zeros((0, 0), np.int64))
     design = Design(
         features=config.features,
         examples=config.examples,
@@ -79,6 +81,18 @@ def draw_uncontrolled(config: StudyConfig) -> StudySets:
     if config.pairs and config.features > 1:
         sets |= {PAIRS_A: drawn.pairs_a, PAIRS_B: drawn.pairs_b}
     return StudySets(sets, drawn.order)
+
+
+def named(contexts: ContextSet, names: str) -> ContextSet:
+    """The same contexts with the table's own column names, or x1 ... xP and y in their place.
+
+    Layouts that print names then show no word that a model could know the answer by.
+    """
+    if names == "real":
+        return contexts
+    count = len(contexts.feature_names)
+    anonymous = tuple(f"x{place + 1}" for place in range(count))
+    return replace(contexts, feature_names=anonymous, target_name="y")
 
 
 def table_set(config: StudyConfig, codec: Codec, rng: np.random.Generator) -> ContextSet:

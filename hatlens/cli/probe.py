@@ -37,6 +37,7 @@ def probe(
     missing: s.Missing = None,
     date_format: s.DateFormat = None,
     allow_dependent: s.Dependent = False,
+    names: s.Names = None,
     twins: s.Twins = None,
     twins_in_full: s.TwinsInFull = False,
     controls: s.Controls = False,

@@ -32,6 +32,9 @@ Columns = Annotated[list[str] | None, Option("--column", help="feature column of
 Missing = Annotated[list[str] | None, Option(help="cell text declared missing in --data")]
 DateFormat = Annotated[str | None, Option(help="how dates in --data are written, e.g. %d/%m/%Y")]
 Dependent = Annotated[bool, Option("--allow-dependent", help="dependent columns: minimum norm")]
+Names = Annotated[
+    str | None, Option(help="column names of --data in the prompt: real or anonymous")
+]
 Twins = Annotated[list[str] | None, Option(help="kind of untrained twin, or none")]
 TwinsInFull = Annotated[bool, Option("--twins-in-full", help="also replicates and pairs on twins")]
 Reading = Annotated[str | None, Option(help="answers: exact (distributions) or greedy only")]
