@@ -103,6 +103,19 @@ def scatter(contexts: ContextArrays, hypotheses: Sequence[Hypothesis] | None = N
     return float(np.sqrt(min(apart)))
 
 
+def told_apart(
+    contexts: ContextArrays, blocks: Sequence[int], *, rng: np.random.Generator
+) -> Separability | None:
+    """Which hypotheses these contexts tell apart; None without two units or a readable answer.
+
+    Each plays the model with as much noise as no hypothesis explains of the model's own answers.
+    """
+    noise = scatter(contexts)
+    if len(set(blocks)) < 2 or not np.isfinite(noise):
+        return None
+    return separability(contexts, spread=noise, rng=rng, blocks=blocks)
+
+
 def untold(found: Separability) -> dict[str, tuple[str, ...]]:
     """For every simulated hypothesis, those that the design does not tell from it."""
     every = {one: found.inseparable_from(one) for one in found.names}

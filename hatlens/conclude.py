@@ -13,7 +13,7 @@ from analysis.behaviour import Behaviour, behaviour
 from analysis.ceiling import ceiling, correlation_with, score_scale
 from analysis.design import ContextArrays
 from analysis.row_test import RowTest, row_test
-from analysis.separability import Separability, scatter, separability, untold
+from analysis.separability import Separability, told_apart, untold
 from analysis.survey import Alone, survey
 from analysis.verdict import Verdict, attention_verdict
 from hatlens import stored_rows, tables
@@ -142,7 +142,7 @@ def test_variant(
     design = None
     if variant == TRAINED:
         compared = arrays if means is None else arrays._replace(answers=means)
-        design = told_apart(compared, facts["blocks"], seed=config.seed)
+        design = told_apart(compared, facts["blocks"], rng=np.random.default_rng([config.seed, 4]))
     found = behaviour(
         arrays,
         main.targets,
@@ -161,18 +161,6 @@ def test_variant(
         blocks=facts["blocks"],
     )
     return Tested(variant, config.seed, arrays, test, found, alone, design)
-
-
-def told_apart(contexts: ContextArrays, blocks: Sequence[int], *, seed: int) -> Separability | None:
-    """Which hypotheses these contexts tell apart; None without two units or a readable answer.
-
-    Each plays the model with as much noise as no hypothesis explains of the model's own answers.
-    """
-    noise = scatter(contexts)
-    if len(set(blocks)) < 2 or not np.isfinite(noise):
-        return None
-    rng = np.random.default_rng([seed, 4])
-    return separability(contexts, spread=noise, rng=rng, blocks=blocks)
 
 
 def with_bank(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:

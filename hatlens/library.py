@@ -13,6 +13,7 @@ import xarray as xr
 from hatlens.cells import TRAINED
 from hatlens.config import build_config
 from hatlens.hypotheses import Own
+from hatlens.model_settings import brought_settings
 from hatlens.progress import progress, silent
 from hatlens.store import RunFolder
 from hatlens.stored_rows import rows_dataset
@@ -24,8 +25,8 @@ from prompts.refusal import Refusal
 class Run:
     """A finished study: `result` is what ``hatlens probe --json`` prints.
 
-    `tables` are tidy: ``row_test``, ``families``, ``alone``, ``behaviour``, ``agreement`` and
-    ``answers``.
+    `tables` are tidy: ``row_test``, ``families``, ``alone``, ``behaviour``, ``agreement``,
+    ``separability``, ``answers``, and those of every further part that was measured.
     """
 
     path: Path
@@ -62,7 +63,8 @@ def probe(
     """
     named = [one for one in hypotheses if isinstance(one, str)]
     own = [one for one in hypotheses if not isinstance(one, str)]
-    config = build_config({"model": model, "hypotheses": tuple(named), **settings})
+    values = {"model": model, "hypotheses": tuple(named), **settings}
+    config = build_config({**brought_settings(values), **values})
     folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="hatlens-")) / "run"
     with progress() if show_progress else nullcontext(silent) as report:
         run_studies([config], folder, report, own=own)

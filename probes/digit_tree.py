@@ -50,14 +50,6 @@ class Found:
         self.masses[number] = self.masses.get(number, 0.0) + mass
 
 
-@dataclass
-class _Batch:
-    """Children whose tokens were run together, all of one length, and where they go on from."""
-
-    continuation: Continuation | None
-    children: list[Child]
-
-
 def walk(
     continuation: Continuation | None, logits: Tensor, grammar: NumberGrammar, *, mass: float
 ) -> list[Found]:
