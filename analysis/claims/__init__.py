@@ -1,0 +1,1 @@
+"""Claims on what pretrained models do in context: one file a claim's test."""
