@@ -23,6 +23,7 @@ from hatlens.comparison.compare import (
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.left_out import kate_result, left_out_table
 from hatlens.comparison.orders import orders_result
+from hatlens.comparison.regression import REGRESSION
 from hatlens.comparison.stored import Stored, is_trained, stored_variants
 from hatlens.store import RunFolder, json_text
 
@@ -160,7 +161,12 @@ def answers_result(config: SimilarityConfig, model: Stored, resamples: Resamples
     logp = {run: mean_log_probability(model, run, several) for run in runs}
     likely = {run: two_way_interval(values, rng=resamples) for run, values in logp.items()}
     if not several:
-        said = "an answer of this task is a number, not one of several labels"
+        number = config.task == REGRESSION
+        said = (
+            "an answer of this task is a number, not one of several labels"
+            if number
+            else "the task has one label, so that no answer can be wrong"
+        )
         return {
             "accuracy": dict.fromkeys(THREE),
             "accuracy_reason": said,

@@ -13,6 +13,7 @@ from hatlens.comparison.feed import Fed, Source, drawn_source, feed
 from hatlens.comparison.left_out import left_out_cells, run_left_out
 from hatlens.comparison.orders import order_cells, run_orders
 from hatlens.comparison.rate import Chosen, choose_rate
+from hatlens.comparison.unfinished import nothing_left_behind
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
 from hatlens.store import RunFolder
@@ -57,7 +58,8 @@ def run_similarity(config: SimilarityConfig, out: Path, report: Report = silent)
     from hatlens.comparison.conclude import conclude
 
     folder = RunFolder(out)
-    measure(config, folder, report)
+    with nothing_left_behind(folder):
+        measure(config, folder, report)
     return conclude(config, folder)
 
 
