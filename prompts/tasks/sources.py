@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 from prompts.refusal import Refusal, unknown_name
 from prompts.table import Column, Table
 from prompts.table_files import READERS, read_cells
-from prompts.tasks.task import Example, Task, same_words
+from prompts.tasks.task import LABEL, Example, Task, same_words
 
 TRAIN, VALIDATION = "train", "validation"
-LABEL = "label"
 
 
 class Examples(NamedTuple):
@@ -44,14 +43,15 @@ def read_examples(task: Task, source: str | None = None) -> Examples:
     path = Path(wanted)
     if path.is_dir():
         parts = {part: _read_file(_part_of(path, part), task) for part in (TRAIN, VALIDATION)}
-    elif path.exists() or _looks_like_file(wanted):
+    elif path.exists() or looks_like_file(wanted):
         parts = {TRAIN: _read_file(path, task), VALIDATION: []}
     else:
         parts = _from_hub(wanted, task)
     return _checked(task, parts, wanted)
 
 
-def _looks_like_file(name: str) -> bool:
+def looks_like_file(name: str) -> bool:
+    """Whether a name is meant as a file rather than as a dataset id."""
     endings = tuple(f".{kind}{packed}" for kind in READERS for packed in ("", ".gz"))
     return name.lower().endswith(endings) or name.startswith((".", "/", "~"))
 
@@ -90,16 +90,33 @@ def _from_columns(
     found = []
     for row, place in enumerate(places):
         fields = {field: texts[field][row] for field in task.fields}
-        for field, text in fields.items():
-            if not text.strip():
-                raise Refusal(f"needed a text; field {field!r} is empty", where=f"{name}, {place}")
-        found.append(Example(fields, texts[LABEL][row], f"{name}, {place}"))
+        label = texts[LABEL][row]
+        for field, text in {**fields, LABEL: label}.items():
+            _refuse_text(field, text, f"{name}, {place}")
+        found.append(Example(fields, label, f"{name}, {place}"))
     return found
+
+
+def _refuse_text(field: str, text: str, where: str) -> None:
+    """Refuse a cell that cannot be fed: an empty one, or half a character."""
+    if not text.strip():
+        raise Refusal(f"needed a text; field {field!r} is empty", where=where)
+    if half := [character for character in text if "\ud800" <= character <= "\udfff"]:
+        raise Refusal(
+            f"needed text; field {field!r} holds half a character (U+{ord(half[0]):04X})",
+            where=where,
+        )
 
 
 def _checked(task: Task, parts: Mapping[str, list[Example]], source: str) -> Examples:
     every = [example for part in parts.values() for example in part]
     if not task.words:
+        for example in every:
+            if example.label != example.label.strip():
+                raise Refusal(
+                    f"needed a label without blanks around it; came {example.label!r}",
+                    where=example.place,
+                )
         task = replace(task, words=same_words(sorted({example.label for example in every})))
     for example in every:
         task.class_of(example)

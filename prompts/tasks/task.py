@@ -1,5 +1,6 @@
 """A classification task: how an example is printed and by which word each label is answered."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -7,6 +8,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from prompts.refusal import Refusal, unknown_name
+
+LABEL = "label"
+"""The column of the answer, where a task names no other."""
 
 
 class Example(NamedTuple):
@@ -45,11 +49,17 @@ class Task:
                 f"a template needs a field such as {{text}}; came {self.template!r}",
                 where=f"task {self.name}",
             )
+        if LABEL in self.fields:
+            raise Refusal(
+                "a template ends before the answer; it may not print {label} itself",
+                where=f"task {self.name}",
+            )
         if self.template != self.template.rstrip():
             kept = self.template.rstrip()
             said = f"the template's blank at its end was dropped: an answer is {' word'!r}"
             object.__setattr__(self, "template", kept)
             object.__setattr__(self, "warnings", (*self.warnings, said))
+        object.__setattr__(self, "warnings", (*self.warnings, *_noticed(self.words)))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -61,13 +71,15 @@ class Task:
                 f"a template needs balanced braces; came {self.template!r} ({error})",
                 where=f"task {self.name}",
             ) from None
-        names = [name for _, name, _, _ in parsed if name is not None]
-        if bad := [name for name in names if not name.isidentifier()]:
-            raise Refusal(
-                f"a template's fields are plain names in braces; came {{{bad[0]}}}",
-                where=f"task {self.name}",
-            )
-        return tuple(dict.fromkeys(names))
+        found = [(name, spec, kind) for _, name, spec, kind in parsed if name is not None]
+        for name, spec, kind in found:
+            if not name.isidentifier() or spec or kind:
+                came = name + (f"!{kind}" if kind else "") + (f":{spec}" if spec else "")
+                raise Refusal(
+                    f"a template's fields are plain names in braces; came {{{came}}}",
+                    where=f"task {self.name}",
+                )
+        return tuple(dict.fromkeys(name for name, _, _ in found))
 
     def prompt(self, example: Example) -> str:
         """The example up to where its answer begins."""
@@ -89,6 +101,18 @@ class Task:
                 f"{unknown_name('label', example.label, labels).sentence}", where=example.place
             )
         return labels.index(example.label)
+
+
+def _noticed(words: Mapping[str, str]) -> list[str]:
+    """What label words make doubtful: a single one, or two that differ by case alone."""
+    found = []
+    if len(words) == 1:
+        (word,) = words.values()
+        found.append(f"the task has one label, {word!r}: no answer can be wrong")
+    counts = Counter(word.casefold() for word in words.values())
+    if alike := [word for word in words.values() if counts[word.casefold()] > 1]:
+        found.append(f"label words differ by case alone: {', '.join(alike)}; each is a class")
+    return found
 
 
 def _check_words(task: Task) -> None:

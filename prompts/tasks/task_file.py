@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from prompts.refusal import Refusal, unknown_name
+from prompts.tasks.sources import looks_like_file
 from prompts.tasks.task import TASKS, Task, same_words
 from prompts.yaml_file import read_yaml
 
@@ -63,7 +64,7 @@ def read_task(path: Path) -> Task:
 def _source(data: str, path: Path) -> str:
     """A path is meant beside the task file; anything else is a dataset id."""
     beside = path.parent / data
-    return str(beside) if data and beside.exists() else data
+    return str(beside) if data and (beside.exists() or looks_like_file(data)) else data
 
 
 def _words(labels: Any, where: str) -> dict[str, str]:
