@@ -13,13 +13,13 @@ example's own answer position. `overhead` is ours_query_rows over plain_forward.
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from timed_run import Taken, timed
 from torch import Tensor
 
 from probes.models import LoadedModel, load_model
@@ -58,19 +58,6 @@ def plain_forward(model: Any, ids: Tensor, logits: int) -> None:
     model(input_ids=ids, use_cache=False, logits_to_keep=logits)
 
 
-class Taken(NamedTuple):
-    """Seconds of one run: by the clock, and of this process' own processor time."""
-
-    clock: float
-    processor: float
-
-
-def measure(run: Callable[[], object]) -> Taken:
-    clock, processor = time.perf_counter(), time.process_time()
-    run()
-    return Taken(time.perf_counter() - clock, time.process_time() - processor)
-
-
 def summary(taken: dict[str, list[Taken]], kind: str) -> dict[str, Any]:
     """Median and fastest seconds of both sides, and their ratios."""
     seconds = {name: [getattr(run, kind) for run in runs] for name, runs in taken.items()}
@@ -107,7 +94,7 @@ def overhead(loaded: LoadedModel, tokenized: Any, rounds: int) -> dict[str, Any]
     taken: dict[str, list[Taken]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
         for name in sorted(sides, reverse=bool(turn % 2)):
-            run = measure(sides[name])
+            run = timed(sides[name])
             if turn:
                 taken[name].append(run)
     by_processor = summary(taken, "processor")

@@ -8,16 +8,16 @@ import gc
 import json
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from capture_sides import PEERS, RANDOM, SIDES, Run, Shape, build_model, context_of, long_prompt
 from capture_sides import ours as ours_side
 from capture_sides import plain as plain_side
+from timed_run import timed
 
 SMALL = long_prompt(64)
 STATUS = Path("/proc/self/status")
@@ -98,20 +98,6 @@ def memory(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield {**found, "bytes": peak_bytes() - base}
 
 
-class Taken(NamedTuple):
-    """Seconds of one run: by the clock, and of this process' own processor time."""
-
-    clock: float
-    processor: float
-
-
-def taken(run: Callable[[], object]) -> Taken:
-    gc.collect()
-    clock, processor = time.perf_counter(), time.process_time()
-    run()
-    return Taken(time.perf_counter() - clock, time.process_time() - processor)
-
-
 def _runs(model: str, peers: list[str]) -> dict[str, Run]:
     """Ours and the plain forward on one model, each peer on its own: some rewire theirs."""
     fused = build_model(model)
@@ -139,8 +125,9 @@ def seconds(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for side in order if turn % 2 else reversed(order):
                 name, queries = side
                 found = {"shape": shape.name, "side": name, "queries": queries, "round": turn}
+                gc.collect()
                 try:
-                    yield {**found, **taken(sides[side])._asdict()}
+                    yield {**found, **timed(sides[side])._asdict()}
                 except Exception as error:
                     yield {**found, "why": why(error, job["limit"])}
 

@@ -13,10 +13,11 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
+from timed_run import Taken, timed
 
 from probes.blocks import Ask, run_blocks
 from probes.model_facts import sharing
@@ -30,19 +31,6 @@ from prompts.numerals import codec_named
 from prompts.tokens import TokenizedContext, tokenize_all
 
 GOAL = 3.0
-
-
-class Taken(NamedTuple):
-    """Seconds of one run: by the clock, and of this process' own processor time."""
-
-    clock: float
-    processor: float
-
-
-def measure(run: Callable[[], object]) -> Taken:
-    clock, processor = time.perf_counter(), time.process_time()
-    run()
-    return Taken(time.perf_counter() - clock, time.process_time() - processor)
 
 
 def forward(loaded: LoadedModel, tokenized: TokenizedContext) -> None:
@@ -80,7 +68,7 @@ def costs(options: argparse.Namespace) -> dict[str, Any]:
             ),
         }
         for name in sorted(sides, reverse=bool(turn % 2)):
-            taken[name].append(measure(sides[name]))
+            taken[name].append(timed(sides[name]))
     return {"grammar_seconds": built, **_summary(taken), **_read(read)}
 
 
