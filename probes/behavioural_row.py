@@ -5,8 +5,8 @@ is read. For a model that answers by a linear smoother this is the smoother's ro
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -85,45 +85,60 @@ class Sensitivity(NamedTuple):
     shifted: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How numbers are printed to the model and its answers read.
+
+    `grammar`: which tokens spell a number; answers are read until `mass` of their probability is
+    explored. `read` reads them instead. `edge`: see `prompts.perturb.moved_pairs`. Refuses a
+    grammar beside `read`, and neither of the two.
+    """
+
+    layout: Layout
+    bos: Bos = "auto"
+    grammar: NumberGrammar | None = None
+    mass: float = 0.99
+    read: Read | None = None
+    edge: Edge = "shift"
+
+    def __post_init__(self) -> None:
+        if (self.grammar is None) == (self.read is None):
+            raise Refusal(
+                "needed a number grammar or a function that reads answers, one of the two"
+            )
+
+    @property
+    def reader(self) -> Read:
+        """What reads the answers."""
+        if self.read is not None:
+            return self.read
+        assert self.grammar is not None
+        return partial(_by_grammar, self.grammar, self.mass)
+
+
 def behavioural_row(
     loaded: Any,
     contexts: ContextSet,
     index: int,
+    asking: Asking,
     *,
-    layout: Layout,
-    bos: Bos = "auto",
-    grammar: NumberGrammar | None = None,
     size: float,
-    mass: float = 0.99,
-    read: Read | None = None,
     order: ArrayLike | None = None,
-    edge: Edge = "shift",
 ) -> Perturbed:
     """Mean answers of context `index` with each y moved up and down by `size` (printed units).
 
     The prompts of a pair are run from the moved number on, as far as the model's family allows.
-    `grammar`: which tokens spell a number; answers are read until `mass` of their probability is
-    explored. `read` reads them instead. `order`: the order in which the examples are printed
-    (example order[i] at place i); the answers are those of the examples as `contexts` has them.
-    `edge`: see `prompts.perturb.moved_pairs`. Refuses a size off the printed grid or too wide for
-    the codec, and a numeral that changes tokens beside its own.
+    `order`: the order in which the examples are printed (example order[i] at place i); the answers
+    are those of the examples as `contexts` has them. Refuses a size off the printed grid or too
+    wide for the codec, and a numeral that changes tokens beside its own.
     """
     own, place = _ordered(contexts, index, order)
-    reading = _read_of(grammar, mass, read)
-    tokens = tokenize_context(own, index, loaded.tokenizer, layout=layout, bos=bos)
-    pairs = answer_pairs(own, index, size=size, edge=edge)
+    tokens = tokenize_context(own, index, loaded.tokenizer, layout=asking.layout, bos=asking.bos)
+    pairs = answer_pairs(own, index, size=size, edge=asking.edge)
     prefixes = moved_prefixes(
-        own, index, loaded.tokenizer, layout=layout, tokenized=tokens, pairs=pairs
+        own, index, loaded.tokenizer, layout=asking.layout, tokenized=tokens, pairs=pairs
     )
-    model = the_module(loaded)
-    runs = run_variants(
-        model,
-        torch.as_tensor(tokens.prefix),
-        torch.as_tensor(tokens.suffixes),
-        [torch.as_tensor(batch) for batch in prefixes],
-        how=sharing(model, _longest(tokens, contexts)),
-    )
-    means, seconds, unexplored = _read_all(runs, reading)
+    means, seconds, unexplored = _answers(loaded, contexts, tokens, prefixes, asking)
     back = np.argsort(place)
     by_place = np.array(means[:-1]).reshape(len(place), 2, -1)
     return Perturbed(
@@ -138,33 +153,18 @@ def behavioural_row(
 
 
 def query_sensitivity(
-    loaded: Any,
-    contexts: ContextSet,
-    index: int,
-    *,
-    layout: Layout,
-    bos: Bos = "auto",
-    grammar: NumberGrammar | None = None,
-    size: float,
-    mass: float = 0.99,
-    read: Read | None = None,
-    edge: Edge = "shift",
+    loaded: Any, contexts: ContextSet, index: int, asking: Asking, *, size: float
 ) -> Sensitivity:
     """Central differences of each mean answer by its query's features, moved by `size`.
 
-    All moved queries share the context's prefix, which is run once. Arguments and refusals: see
-    `behavioural_row`; `size` is in printed units of x.
+    All moved queries share the context's prefix, which is run once. `size` is in printed units of
+    x; refusals: see `behavioural_row`.
     """
-    reading = _read_of(grammar, mass, read)
-    pairs = query_pairs(contexts, index, size=size, edge=edge)
+    pairs = query_pairs(contexts, index, size=size, edge=asking.edge)
     tokens = moved_query_tokens(
-        contexts, index, loaded.tokenizer, layout=layout, bos=bos, pairs=pairs
+        contexts, index, loaded.tokenizer, layout=asking.layout, bos=asking.bos, pairs=pairs
     )
-    model = the_module(loaded)
-    prefix, suffixes = torch.as_tensor(tokens.prefix), torch.as_tensor(tokens.suffixes)
-    how = sharing(model, _longest(tokens, contexts))
-    runs = run_variants(model, prefix, suffixes, [], how=how)
-    means, seconds, unexplored = _read_all(runs, reading)
+    means, seconds, unexplored = _answers(loaded, contexts, tokens, [], asking)
     moved = means[-1].reshape(*pairs.plus.shape, 2)
     slopes = (moved[..., 0] - moved[..., 1]) / (2 * pairs.size)
     return Sensitivity(slopes, pairs.size, seconds, unexplored, pairs.shifted)
@@ -179,6 +179,25 @@ def _ordered(
     every = list(contexts.contexts)
     every[index] = in_order(context, place)
     return replace(contexts, contexts=tuple(every)), place
+
+
+def _answers(
+    loaded: Any,
+    contexts: ContextSet,
+    tokens: TokenizedContext,
+    changed: Iterable[NDArray[np.int64]],
+    asking: Asking,
+) -> tuple[list[Floats], dict[str, float], float]:
+    """Run all prompts of a context, with each changed prefix and without; see `_read_all`."""
+    model = the_module(loaded)
+    runs = run_variants(
+        model,
+        torch.as_tensor(tokens.prefix),
+        torch.as_tensor(tokens.suffixes),
+        [torch.as_tensor(prefixes) for prefixes in changed],
+        how=sharing(model, _longest(tokens, contexts)),
+    )
+    return _read_all(runs, asking.reader)
 
 
 def _longest(tokens: TokenizedContext, contexts: ContextSet) -> int:
@@ -202,14 +221,6 @@ def _read_all(
         unexplored = max(unexplored, found.unexplored)
     forward = time.perf_counter() - began - reading
     return means, {"forward": forward, "reading": reading}, unexplored
-
-
-def _read_of(grammar: NumberGrammar | None, mass: float, read: Read | None) -> Read:
-    if read is not None and grammar is None:
-        return read
-    if grammar is None or read is not None:
-        raise Refusal("needed a number grammar or a function that reads answers, one of the two")
-    return partial(_by_grammar, grammar, mass)
 
 
 def _by_grammar(grammar: NumberGrammar, mass: float, block: Block, logits: Tensor) -> Means:

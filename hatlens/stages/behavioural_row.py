@@ -96,15 +96,7 @@ def moved(
 ) -> probe.Perturbed:
     """One run of a context: one size, one order."""
     return probe.behavioural_row(
-        bench.loaded,
-        drawn,
-        index,
-        layout=bench.layout,
-        bos=bench.config.bos,
-        grammar=bench.grammar(of_set),
-        size=size,
-        mass=bench.config.mass,
-        order=order,
+        bench.loaded, drawn, index, bench.asking(of_set), size=size, order=order
     )
 
 

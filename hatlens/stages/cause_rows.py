@@ -47,18 +47,8 @@ def run_rows(bench: Bench, name: str, answers: Arrays) -> Arrays:
     found = []
     for heads in (caused.named, *caused.sets[:RANDOM_SETS]):
         with mean_ablation(bench.loaded, caused, heads, position=position):
-            found.append(
-                behavioural_row(
-                    bench.loaded,
-                    drawn,
-                    int(index),
-                    layout=bench.layout,
-                    bos=bench.config.bos,
-                    grammar=bench.grammar(),
-                    size=size,
-                    mass=bench.config.mass,
-                )
-            )
+            row = behavioural_row(bench.loaded, drawn, int(index), bench.asking(), size=size)
+        found.append(row)
     return {
         "plus": np.stack([one.plus for one in found]),
         "minus": np.stack([one.minus for one in found]),

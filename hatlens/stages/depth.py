@@ -75,14 +75,7 @@ def run(bench: Bench, name: str) -> Arrays:
     prefix = [answer_after(bench, context, length) for length in lengths]
     size = size_of(bench)
     sensitivity = query_sensitivity(
-        bench.loaded,
-        bench.study.sets[MAIN],
-        index,
-        layout=bench.layout,
-        bos=bench.config.bos,
-        grammar=bench.grammar(),
-        size=size,
-        mass=bench.config.mass,
+        bench.loaded, bench.study.sets[MAIN], index, bench.asking(), size=size
     )
     return {
         "lengths": np.array(lengths, dtype=np.int64),

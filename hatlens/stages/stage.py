@@ -16,6 +16,7 @@ from hatlens.config import StudyConfig
 from hatlens.progress import Report, silent
 from hatlens.sets import MAIN, StoredSet, StudySets
 from hatlens.store import RunFolder
+from probes.behavioural_row import Asking
 from probes.models import LoadedModel
 from prompts.layouts import Layout, layout_named
 from prompts.number_grammar import NumberGrammar, grammar_of_contexts
@@ -48,6 +49,13 @@ class Bench:
             )
         found: NumberGrammar = self.held[key]
         return found
+
+    def asking(self, name: str = MAIN) -> Asking:
+        """How this study prints the numbers of a set of contexts and reads the answers."""
+        config = self.config
+        return Asking(
+            layout=self.layout, bos=config.bos, grammar=self.grammar(name), mass=config.mass
+        )
 
 
 @dataclass(frozen=True)

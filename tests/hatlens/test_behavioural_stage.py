@@ -60,10 +60,8 @@ def test_stored_answers_are_those_of_the_model(run: Path, model: Path) -> None:
     found = measured(bench.config, RunFolder(run))
     assert found is not None
     for o, order in enumerate(cell["orders"]):
-        own = probe.behavioural_row(
-            bench.loaded, drawn, 1, layout=bench.layout, grammar=bench.grammar(),
-            size=0.5, mass=0.99, order=order,
-        )  # fmt: skip
+        asking = probe.Asking(layout=bench.layout, grammar=bench.grammar(), mass=0.99)
+        own = probe.behavioural_row(bench.loaded, drawn, 1, asking, size=0.5, order=order)
         assert_allclose(cell["plus"][1, o], own.plus)
         assert_allclose(cell["minus"][1, o], own.minus)
         assert_allclose(found.runs.values[1, o, 1], own.rows)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import Tensor
 
 from probes import behavioural_row as module
-from probes.behavioural_row import Means, behavioural_row, query_sensitivity
+from probes.behavioural_row import Asking, Means, behavioural_row, query_sensitivity
 from probes.blocks import Block
 from probes.joined_blocks import joined_blocks
 from probes.reading import read_context
@@ -64,6 +64,11 @@ def whole_answers(model: Any, of: ContextSet, index: int) -> Floats:
     return np.array(answers)
 
 
+def exactly(of: ContextSet, *, mass: float = 1) -> Asking:
+    """Answers read until so much of their probability is explored."""
+    return Asking(layout=LINE, grammar=grammar(of), mass=mass)
+
+
 def edited(of: ContextSet, index: int, **numbers: Any) -> ContextSet:
     every = list(of.contexts)
     every[index] = replace(every[index], **numbers)
@@ -80,7 +85,7 @@ def moved_y(context: Context, example: int, by: float) -> Floats:
 def test_answers_are_those_of_whole_prompts(name: str) -> None:
     of, index = given(), 1
     model, reference = loaded(name), loaded(name).model
-    found = behavioural_row(model, of, index, layout=LINE, grammar=grammar(of), size=SIZE, mass=1)
+    found = behavioural_row(model, of, index, exactly(of), size=SIZE)
     assert_allclose(found.base, whole_answers(reference, of, index), atol=1e-4, rtol=1e-6)
     for example in range(5):
         for side, by in (("plus", SIZE), ("minus", -SIZE)):
@@ -96,9 +101,9 @@ def test_an_order_gives_the_answers_of_the_reordered_context(name: str) -> None:
     context = of.contexts[0]
     model = loaded(name)
     turned = edited(of, 0, x=context.x[order], y=context.y[order])
-    options: dict[str, Any] = {"layout": LINE, "grammar": grammar(of), "size": SIZE}
-    found = behavioural_row(model, of, 0, order=order, **options)
-    plain = behavioural_row(model, turned, 0, **options)
+    asking = exactly(of, mass=0.99)
+    found = behavioural_row(model, of, 0, asking, size=SIZE, order=order)
+    plain = behavioural_row(model, turned, 0, asking, size=SIZE)
     for place, example in enumerate(order):
         assert_allclose(found.plus[example], plain.plus[place], atol=1e-6)
         assert_allclose(found.minus[example], plain.minus[place], atol=1e-6)
@@ -116,7 +121,7 @@ def test_examples_outside_a_window_move_nothing() -> None:
     length = len(tokens.prefix) + tokens.suffixes.shape[1]
     seen = tokens.parts["y"].max(1) > length - 1 - 40
     assert 0 < seen.sum() < 4
-    found = behavioural_row(model, of, 0, layout=LINE, read=first_digit_read, size=SIZE)
+    found = behavioural_row(model, of, 0, Asking(layout=LINE, read=first_digit_read), size=SIZE)
     assert_array_equal(found.rows[:, ~seen], 0.0)
     assert (np.abs(found.rows[:, seen]) > 1e-6).all()
 
@@ -146,7 +151,7 @@ def test_sensitivity_is_the_difference_of_whole_prompts(name: str) -> None:
     of = given()
     context = of.contexts[0]
     model, reference = loaded(name), loaded(name).model
-    found = query_sensitivity(model, of, 0, layout=LINE, grammar=grammar(of), size=SIZE, mass=1)
+    found = query_sensitivity(model, of, 0, exactly(of), size=SIZE)
     assert found.slopes.shape == (3, 2)
     for feature in range(2):
         middle = np.clip(context.queries[:, feature], SIZE, 99 - SIZE)
@@ -174,9 +179,7 @@ def test_reading_together_is_reading_one_by_one(
             yield one
 
     monkeypatch.setattr(module, "joined_blocks", joined)
-    found = behavioural_row(
-        loaded(name), of, 0, layout=LINE, grammar=grammar(of), size=SIZE, mass=1
-    )
+    found = behavioural_row(loaded(name), of, 0, exactly(of), size=SIZE)
     alone = held == 0 or name == "qwen3-next"
     assert sizes == ([3] * 11 if alone else [33])
     base = read_context(
@@ -187,9 +190,7 @@ def test_reading_together_is_reading_one_by_one(
 
 def test_unexplored_mass_and_seconds_are_said() -> None:
     of = given()
-    found = behavioural_row(
-        loaded("llama"), of, 0, layout=LINE, grammar=grammar(of), size=SIZE, mass=0.9
-    )
+    found = behavioural_row(loaded("llama"), of, 0, exactly(of, mass=0.9), size=SIZE)
     assert 0 < found.unexplored <= 0.1 + 1e-9
     assert set(found.seconds) == {"forward", "reading"}
     assert min(found.seconds.values()) > 0
@@ -198,16 +199,7 @@ def test_unexplored_mass_and_seconds_are_said() -> None:
 
 
 def test_an_answer_is_read_one_way() -> None:
-    of = given()
     with pytest.raises(Refusal, match="one of the two"):
-        behavioural_row(loaded("llama"), of, 0, layout=LINE, size=SIZE)
+        Asking(layout=LINE)
     with pytest.raises(Refusal, match="one of the two"):
-        query_sensitivity(
-            loaded("llama"),
-            of,
-            0,
-            layout=LINE,
-            size=SIZE,
-            grammar=grammar(of),
-            read=first_digit_read,
-        )
+        Asking(layout=LINE, grammar=grammar(given()), read=first_digit_read)

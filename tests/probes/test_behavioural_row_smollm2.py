@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from probes.behavioural_row import behavioural_row
+from probes.behavioural_row import Asking, behavioural_row
 from probes.models import load_model
 from probes.reading import read_context
 from prompts.contexts import draw_contexts
@@ -25,7 +25,8 @@ def test_moved_answers_are_those_of_the_moved_context() -> None:
     design = Design(contexts=1, examples=4, queries=1, features=1)
     of = draw_contexts(design, codec_named("unsigned-integer(2,0)"), rng=np.random.default_rng(0))
     grammar = grammar_of_contexts(of, loaded.tokenizer, layout=LINE)
-    found = behavioural_row(loaded, of, 0, layout=LINE, grammar=grammar, size=8, mass=1)
+    asking = Asking(layout=LINE, grammar=grammar, mass=1)
+    found = behavioural_row(loaded, of, 0, asking, size=8)
     assert found.rows.shape == (1, 4)
     assert (np.abs(found.rows) > 1e-4).all()
     context = of.contexts[0]
