@@ -200,7 +200,8 @@ def _kept_of_taps(place: Place, found: Tapped) -> dict[int, LayerScores]:
             every = torch.cat([shared.expand(len(key), -1, -1, -1), key], 2)
         heads, groups = query.shape[2], key.shape[1]
         every = every.repeat_interleave(heads // groups, 1)
-        scores = torch.einsum("bhd,bhkd->bhk", query[:, 0].float(), every.float())
+        wide = [x if x.dtype == torch.float64 else x.float() for x in (query[:, 0], every)]
+        scores = torch.einsum("bhd,bhkd->bhk", *wide)
         kept[layer] = LayerScores(scores * _scaling(place.model, query.shape[-1]), key, value)
     return kept
 

@@ -1,5 +1,6 @@
 """One cell: one set of demonstrations on one model, every run of every query."""
 
+import inspect
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from analysis.similarity.records import Floats, Learning
 from hatlens.comparison.collector import Collector
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.feed import Lessons, SetFeed
+from hatlens.comparison.cutting import lessons_of
+from hatlens.comparison.feed import SetFeed
 from hatlens.comparison.fitting import Fit, fit, fit_at_norm, learn, update_norms
 from hatlens.progress import Report
 from probes.finetune_result import FineTuned
@@ -91,7 +93,7 @@ def fitted(
 ) -> dict[str, Fit]:
     """The set's own fine-tuning, then the mismatched ones at the norm that it reached."""
     norms = partial(update_norms, loaded, fed.norms)
-    own = Lessons(fed.prompts.alone, fed.prompts.alone_answers)
+    own = lessons_of(fed.prompts)
     make = partial(learn, config, loaded, own, online=True)
     if plan.target is None:
         found = {FT: fit(make, norms, plan.rate)}
@@ -140,19 +142,24 @@ def weight_updates_of(loaded: LoadedModel, prompts: TaskPrompts) -> tuple[Floats
         shift = update_shift(loaded.model, prompts, length)
     except Refusal as refusal:
         return None, 0, f"weight updates were not compared: {refusal.sentence}"
-    return context_record(loaded, prompts).update, shift, ""
+    return context_record(loaded, prompts, skip=prompts.header).update, shift, ""
 
 
 def learning_of(prompts: TaskPrompts, tuned: FineTuned) -> Learning:
-    """What each demonstration token was right before the step that it caused."""
+    """What each demonstration token was right before the step that it caused.
+
+    What a chat template prints before the first turn is no demonstration.
+    """
     tokens = learnt_tokens(prompts.demonstrations, prompts.alone)
+    own = tokens.shown >= prompts.header
+    shown, learnt = tokens.shown[own], tokens.learnt[own]
     online = [step.online for step in tuned.steps if step.online is not None]
     return Learning(
-        queries=np.concatenate([one.queries for one in online], axis=1)[:, tokens.learnt],
-        inputs=np.concatenate([one.inputs for one in online], axis=1)[:, tokens.learnt],
-        shown=tokens.shown,
-        demonstration=tokens.demonstration,
-        ids=np.concatenate(prompts.demonstrations)[tokens.shown],
+        queries=np.concatenate([one.queries for one in online], axis=1)[:, learnt],
+        inputs=np.concatenate([one.inputs for one in online], axis=1)[:, learnt],
+        shown=shown,
+        demonstration=tokens.demonstration[own],
+        ids=np.concatenate(prompts.demonstrations)[shown],
     )
 
 
@@ -184,7 +191,7 @@ def position_match(loaded: LoadedModel, fed: SetFeed) -> Any:
 
 def takes_position_ids(loaded: LoadedModel) -> bool:
     """Whether the model can be told where a token stands."""
-    return "position_ids" in loaded.model.forward.__code__.co_varnames
+    return "position_ids" in inspect.signature(loaded.model.forward).parameters
 
 
 def chunk_of(loaded: LoadedModel, fed: SetFeed) -> int:
