@@ -31,7 +31,9 @@ def rotated(rows: Tensor, start: int) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def projected(model: Any, name: str, layer: int, tokens: list[int]) -> tuple[Tensor, ...]:
+def projected(
+    model: Any, name: str, layer: int, tokens: list[int], **options: Any
+) -> tuple[Tensor, ...]:
     """Inputs, queries, keys and values (head, token, dim) of one layer, before rotation."""
     blocks: Any = {
         "gpt2": lambda: model.transformer.h[layer].attn.c_attn,
@@ -49,7 +51,7 @@ def projected(model: Any, name: str, layer: int, tokens: list[int]) -> tuple[Ten
 
     hooks = [part.register_forward_hook(reader(n)) for n, part in parts.items()]
     with torch.no_grad():
-        model(input_ids=torch.tensor(tokens)[None])
+        model(input_ids=torch.tensor(tokens)[None], **options)
     for hook in hooks:
         hook.remove()
     if name == "gpt2":

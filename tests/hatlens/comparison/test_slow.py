@@ -1,215 +1,146 @@
-"""Every measure of a whole cell against plain loops, one query at a time, from the formulas.
+"""A whole cell against plain loops: every measure under every comparison, every label's score.
 
-Fused projections (GPT-2), grouped heads under rotation (Llama), and XGLM.
+Fused projections (GPT-2), grouped heads under rotation (Llama), and XGLM, all in float64, at both
+recorded positions. What is stored of measures is float32.
 """
 
-import copy
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from hatlens.comparison.cell import Plan, run_cell
-from hatlens.comparison.config import build_similarity
-from hatlens.comparison.feed import SetFeed
-from hatlens.progress import silent
-from tests.probes.finetune_models import KEYS_AND_VALUES, closeness, tiny_family
-from tests.probes.test_three_runs_products import projected, rotated
-from tests.probes.three_runs_prompts import HandMadePrompts, Whole, hand_made
+from analysis.similarity.conditions import CONDITIONS, MATCHED
+from analysis.similarity.measures import DESCRIBED
+from tests.hatlens.comparison.slow import (
+    Measured,
+    Plain,
+    by_layer,
+    delta_w,
+    head_cosines,
+    kendalls,
+    plain_measures,
+)
+from tests.hatlens.comparison.slow_cell import LAYERS, PROMPTS, ByHand, float64, stored_cell
 
-RATE, LAYERS, HEADS = 0.05, 2, 4
-Made = dict[str, Any]
-
-
-def fresh(name: str) -> Any:
-    return tiny_family(name, scale=0.5, double=True)
-
-
-@cache
-def fast(name: str) -> Made:
-    """What the cell stores."""
-    model, prompts = fresh(name), hand_made()
-    groups = 2 if name == "llama" else HEADS
-    loaded: Any = SimpleNamespace(model=model, layers=LAYERS, heads=HEADS, kv_heads=groups)
-    fed: Any = SetFeed(prompts, None, None, {}, prompts)  # type: ignore[arg-type]
-    plan = Plan(rate=RATE, target=None, twin=False, seed=(0,))
-    return dict(run_cell(build_similarity({}), loaded, fed, plan, silent))
-
-
-def step(name: str, model: Any, tokens: Any) -> None:
-    """One step of SGD on keys and values alone."""
-    entries = KEYS_AND_VALUES[name]
-    named = [(n, p) for n, p in model.named_parameters() if n.endswith(entries.endings)]
-    for _, p in named:
-        p.requires_grad_(True)
-    ids = torch.as_tensor(tokens)[None]
-    loss = nn.functional.cross_entropy(model(input_ids=ids).logits[0, :-1], ids[0, 1:])
-    gradients = torch.autograd.grad(loss, [p for _, p in named])
-    with torch.no_grad():
-        for (n, p), gradient in zip(named, gradients, strict=True):
-            mask = torch.ones_like(p)
-            if entries.rows is not None:
-                mask = torch.zeros_like(p)
-                axis = 0 if n.endswith("bias") else entries.axis
-                mask.index_fill_(axis, torch.tensor(entries.rows), 1.0)
-            p -= RATE * gradient * mask
-            p.requires_grad_(False)
+NAMES, POSITIONS = ("gpt2", "llama", "xglm"), ("answer", "label0")
+QUERIES = range(len(PROMPTS.queries))
+UPDATES = {MATCHED: "ft", "other demonstrations": "ft-other", "other task": "ft-task"}
+RUNS = ("icl", "zsl", "ft", "ft-other", "ft-task", "irrelevant", "icl-wrong", "icl-order")
+IN_ORDER = sorted(QUERIES, key=lambda query: len(PROMPTS.queries[query]))
+"""Queries are run shortest first; each is held against the one before, the first against the last.
+"""
 
 
 @cache
-def learnt(name: str) -> tuple[Any, list[Any], list[Any]]:
-    """The fine-tuned model; by layer, queries (token, head, dim) and inputs (token, width) of every
-    demonstration token, <bos> left out, before its own step."""
-    model = copy.deepcopy(fresh(name))
-    queries: list[list[Any]] = [[] for _ in range(LAYERS)]
-    inputs: list[list[Any]] = [[] for _ in range(LAYERS)]
-    for tokens in hand_made().alone:
-        for layer in range(LAYERS):
-            x, q, _, _ = projected(model, name, layer, tokens.tolist())
-            queries[layer] += list(q.transpose(0, 1)[1:].numpy())
-            inputs[layer] += list(x[1:].numpy())
-        step(name, model, tokens)
-    return model, queries, inputs
+def stored(name: str) -> Any:
+    return stored_cell(name, position="both")
 
 
-class Run:
-    """One prompt: h (layer, width), and by layer what its last token asks and its tokens give."""
+@cache
+def by_hand(name: str) -> ByHand:
+    rates = {run: float(stored(name)[f"fit/{run}/rate"]) for run in UPDATES.values()}
+    with float64():
+        return ByHand(name, rates)
 
-    def __init__(self, name: str, model: Any, tokens: list[int], start: int) -> None:
-        whole = Whole(model, tokens)
-        self.h = whole.h[:, -1].astype(np.float64)
-        self.p = np.exp(whole.logp[-1].astype(np.float64))
-        self.layers = [self.layer(name, model, i, tokens, start) for i in range(LAYERS)]
 
-    def layer(self, name: str, model: Any, i: int, tokens: list[int], start: int) -> Made:
-        made = projected(model, name, i, tokens)
-        queries, k = (rotated(one, start) if name == "llama" else one for one in made[1:3])
-        x, q, v = (one.double().numpy() for one in (made[0], made[1], made[3]))
-        turned = [one.double().numpy() for one in (queries, k)]
-        keys = np.repeat(turned[1], HEADS // len(turned[1]), axis=0)
-        dim = q.shape[-1]
-        scores = [
-            [float(turned[0][h, -1] @ keys[h, t]) / np.sqrt(dim) for t in range(len(tokens))]
-            for h in range(HEADS)
+@cache
+def runs_of(name: str, position: str) -> list[dict[str, Plain]]:
+    """Every run of every query, those with updates drawn at random too, in the order they came."""
+    hand, rng = by_hand(name), np.random.default_rng((0,))
+    with float64():
+        every = [
+            {
+                run: hand.plain(run, query, label0=position == "label0")
+                for run in (*RUNS, "zsl-matched")
+            }
+            for query in QUERIES
         ]
-        return {"x": x[-1], "q": q[:, -1], "k": turned[1], "v": v, "s": np.array(scores)}
+    for query in IN_ORDER:
+        zsl, ft = every[query]["zsl"], every[query]["ft"]
+        uniform = [rng.random(np.shape(part)) for part in (zsl.h, zsl.s)]
+        every[query]["random-uniform"] = moved(zsl, *uniform)
+        gaussian = []
+        for before, after in ((zsl.h, ft.h), (zsl.s, ft.s)):
+            drawn = rng.standard_normal(np.shape(before))
+            sizes = np.sqrt(((np.array(after) - np.array(before)) ** 2).sum(-1, keepdims=True))
+            gaussian.append(drawn / np.sqrt((drawn**2).sum(-1, keepdims=True)) * sizes)
+        every[query]["random-gaussian"] = moved(zsl, *gaussian)
+    for place, query in enumerate(IN_ORDER):
+        other = every[IN_ORDER[place - 1]]
+        change = np.array(other["ft"].h) - np.array(other["zsl"].h)
+        lent = moved(every[query]["zsl"], change, np.zeros(np.shape(every[query]["zsl"].s)))
+        every[query]["ft-next"] = lent._replace(p=other["ft"].p, q=other["ft"].q, x=other["ft"].x)
+    return every
+
+
+def moved(zsl: Plain, h: Any, s: Any) -> Plain:
+    return zsl._replace(
+        h=[a + b for a, b in zip(zsl.h, h, strict=True)],
+        s=[a + b for a, b in zip(zsl.s, s, strict=True)],
+    )
 
 
 @cache
-def runs(name: str, query: int) -> tuple[Run, Run, Run, int]:
-    prompts: HandMadePrompts = hand_made()
-    shown = np.concatenate(prompts.demonstrations)
-    alone, behind = prompts.queries[query], prompts.in_context[query]
-    start = len(shown) + len(behind) - len(alone)
-    icl = Run(name, fresh(name), [1, *shown.tolist(), *behind.tolist()], 0)
-    zsl = Run(name, fresh(name), [1, *alone.tolist()], start)
-    ft = Run(name, learnt(name)[0], [1, *alone.tolist()], start)
-    return icl, zsl, ft, len(alone)
-
-
-def cos(a: Any, b: Any) -> float:
-    a, b = np.ravel(a), np.ravel(b)
-    return float(a @ b / np.sqrt(a @ a) / np.sqrt(b @ b))
-
-
-def tau(a: list[float], b: list[float]) -> float:
-    """Kendall's tau-b, pair by pair; a millionth of the largest weight apart is tied."""
-    a, b = ([float(round(x / max(map(abs, m)) * 1e6)) for x in m] for m in (a, b))
-    agree = untied_a = untied_b = 0
-    for i in range(len(a)):
-        for j in range(i):
-            x, y = np.sign(a[i] - a[j]), np.sign(b[i] - b[j])
-            agree, untied_a, untied_b = agree + x * y, untied_a + x * x, untied_b + y * y
-    return float(agree / np.sqrt(untied_a * untied_b))
-
-
-def outputs(icl: Run, zsl: Run, ft: Run, i: int) -> Made:
-    z, a, b = zsl.h[i], icl.h[i], ft.h[i]
-    units = [one / np.sqrt(one @ one) for one in (a, b, z)]
-    parts = [(one - z) - ((one - z) @ units[2]) * units[2] for one in (a, b)]
-    floor = np.sqrt((1 - cos(a, z)) * (1 - cos(b, z))) / 2
-    return {
-        "SimAOU": cos(a - z, b - z),
-        "SimAOU (normalised)": cos(units[0] - units[2], units[1] - units[2]),
-        "SimAOU (orthogonal)": cos(*parts),
-        "SimAOU (floor)": floor,
-        "update norm (ICL)": np.sqrt((a - z) @ (a - z)) / np.sqrt(z @ z),
-        "update norm (FT)": np.sqrt((b - z) @ (b - z)) / np.sqrt(z @ z),
-    }
-
-
-def maps(icl: Run, zsl: Run, ft: Run, i: int, own: int) -> Made:
-    found: Made = {}
-    for h in range(HEADS):
-        rows = [one.layers[i]["s"][h, -own:] for one in (icl, zsl, ft)]
-        for said in ("", "centred"):
-            a, z, b = (row - row.mean() if said else row for row in rows)
-            tail = f" ({said})" if said else ""
-            before = " (before, centred)" if said else " (before)"
-            for key, value in (
-                (f"SimAM{tail}", cos(a, b)),
-                (f"SimAM{before}", cos(a, z)),
-                (f"SimAM-delta{tail}", cos(a - z, b - z)),
-            ):
-                found[key] = found.get(key, 0.0) + value / HEADS
+def wanted(name: str, position: str, query: int) -> dict[tuple[str, str], list[float]]:
+    """By comparison and measure."""
+    hand, runs = by_hand(name), runs_of(name, position)[query]
+    context = hand.context_made
+    found: dict[tuple[str, str], list[float]] = {}
+    for condition, one in CONDITIONS.items():
+        icl, zsl, ft = (runs[run] for run in (one.icl, one.zsl, one.ft))
+        made: Measured = plain_measures(icl, zsl, ft, lacks=" ".join(one.lacks))
+        if condition in (MATCHED, "other query"):
+            made |= by_layer(LAYERS, lambda i: kendalls(icl, ft, hand.learnt, i))  # noqa: B023
+        if condition in UPDATES:
+            made |= by_layer(LAYERS, lambda i: delta_w(context[i], zsl, ft, i))  # noqa: B023
+        found |= {(condition, key): values for key, values in made.items()}
     return found
 
 
-def kendalls(name: str, icl: Run, ft: Run, i: int) -> Made:
-    """Over the demonstrations' own tokens: the separator at each one's end was not learnt."""
-    _, queries, inputs = learnt(name)
-    shown, place = [], 1
-    for tokens in hand_made().demonstrations:
-        shown += list(range(place, place + len(tokens) - 1))
-        place += len(tokens)
-    here = ft.layers[i]
-    m_icl = [sum(icl.layers[i]["s"][h, j] for h in range(HEADS)) for j in shown]
-    dim, width = here["q"].shape[-1], len(here["x"])
-    by_queries = [sum(float(q[h] @ here["q"][h]) for h in range(HEADS)) / dim for q in queries[i]]
-    by_inputs = [float(x @ here["x"]) / width for x in inputs[i]]
-    return {"Kendall (queries)": tau(m_icl, by_queries), "Kendall (inputs)": tau(m_icl, by_inputs)}
-
-
-def delta_w(icl: Run, zsl: Run, ft: Run, i: int, own: int) -> Made:
-    length = sum(len(one) for one in hand_made().demonstrations)
-    cosines, ratios = [], []
-    for g in range(len(zsl.layers[i]["k"])):
-        k, v = (icl.layers[i][n][g] for n in "kv")
-        context = sum(np.outer(v[j], k[j]) for j in range(1, 1 + length))
-        changes = []
-        for one, sign in ((ft, 1), (zsl, -1)):
-            k, v = (one.layers[i][n][g] for n in "kv")
-            changes += [sign * np.outer(v[-t], k[-t]) for t in range(1, own + 1)]
-        tuned = sum(changes)
-        cosines.append(cos(context, tuned))
-        ratios.append(np.sqrt(np.sum(tuned**2)) / np.sqrt(np.sum(context**2)))
-    return {"Delta W": np.mean(cosines), "Delta W (norm)": np.mean(ratios)}
-
-
-@pytest.mark.parametrize("query", range(5))
-@pytest.mark.parametrize("name", ["gpt2", "llama", "xglm"])
-def test_every_measure(name: str, query: int) -> None:
-    """To 1e-6 (what is stored is float32; XGLM runs in float32)."""
-    icl, zsl, ft, own = runs(name, query)
-    stored = fast(name)
-    tolerance = closeness(name, 1e-6, 2e-4)
-    for i in range(LAYERS):
-        wanted = {
-            **outputs(icl, zsl, ft, i),
-            **maps(icl, zsl, ft, i, own),
-            **delta_w(icl, zsl, ft, i, own),
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_measure_under_every_comparison(name: str, position: str) -> None:
+    """To 1e-6. A measure or comparison without its slow twin is missing on one of the sides."""
+    cell = stored(name)
+    for query in QUERIES:
+        by_slow = wanted(name, position, query)
+        assert {key for condition, key in by_slow if condition == MATCHED} == set(DESCRIBED)
+        assert {f"{position}/{a}/{b}" for a, b in by_slow} == {
+            key for key in cell if key.startswith(f"{position}/")
         }
-        for key, value in wanted.items():
-            ours = float(stored[f"answer/matched/{key}"][query, i])
-            assert ours == pytest.approx(value, abs=tolerance, rel=tolerance), (key, i)
-        for key, value in kendalls(name, icl, ft, i).items():
-            ours = float(stored[f"answer/matched/{key}"][query, i])
-            # In float32 two near-equal weights may change places.
-            assert ours == pytest.approx(value, abs=closeness(name, 1e-6, 0.03)), (key, i)
-    variation = np.abs(icl.p - ft.p).sum() / 2
-    ours = float(stored["answer/matched/total variation"][query, 0])
-    assert ours == pytest.approx(variation, abs=tolerance)
+        for (condition, key), values in by_slow.items():
+            np.testing.assert_allclose(
+                cell[f"{position}/{condition}/{key}"][query],
+                values,
+                atol=1e-6,
+                rtol=1e-6,
+                err_msg=f"{condition}, {key}",
+            )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_of_labels(name: str) -> None:
+    """Sums and means of whole labels, one of which has one token and two have three or two."""
+    for run in (*RUNS, "zsl-matched"):
+        for query in QUERIES:
+            with float64():
+                found = by_hand(name).label_logp(run, query)
+            ours = stored(name)[f"labels/{run}"][query]
+            np.testing.assert_allclose(ours, found, atol=2e-6, rtol=1e-6, err_msg=run)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_heads_and_norms(name: str) -> None:
+    """Sums over queries of each head's cosine of updates; norms are means over queries."""
+    context, cell = by_hand(name).context_made, stored(name)
+    every = runs_of(name, "label0")
+    for condition, run in UPDATES.items():
+        for i in range(LAYERS):
+            cosines = [head_cosines(context[i], one["zsl"], one[run], i) for one in every]
+            sums, counts = cell[f"heads/{condition}"][:, i]
+            np.testing.assert_allclose(sums, np.sum(cosines, axis=0), atol=1e-6)
+            assert (counts == len(every)).all()
+        key = (condition, "update norm (FT)")
+        norms = np.mean([wanted(name, "answer", query)[key] for query in QUERIES], axis=0)
+        np.testing.assert_allclose(cell[f"fit/{run}/norms"], norms, rtol=1e-6)
