@@ -45,8 +45,12 @@ class LearntTokens(NamedTuple):
     left_out: int
 
 
-def context_record(loaded: Any, prompts: Prompts) -> ContextRecord:
-    """What the demonstrations of the prompt are, from one forward over them."""
+def context_record(loaded: Any, prompts: Prompts, *, skip: int = 0) -> ContextRecord:
+    """What the demonstrations of the prompt are, from one forward over them.
+
+    `skip`: tokens behind <bos> that belong to no demonstration (a chat template's system text);
+    they are read, and left out of every array.
+    """
     module = the_module(loaded)
     bos = [] if prompts.bos is None else [prompts.bos]
     ids = torch.as_tensor(joined(prompts.demonstrations))[None]
@@ -54,7 +58,7 @@ def context_record(loaded: Any, prompts: Prompts) -> ContextRecord:
     place = ready(module, before, skip=len(bos), shift=0, longest=ids.shape[1])
     with tapped(module) as found:
         seen, _ = seen_at_last(place, ids, torch.tensor([ids.shape[1] - 1]), own=ids.shape[1])
-    own = slice(len(bos), None)
+    own = slice(len(bos) + skip, None)
     update = [outer_sum(k.key[:, :, own], k.value[:, :, own]) for _, k in sorted(seen.kept.items())]
     keys, queries, inputs = (
         torch.stack([kept[layer][0, own].cpu() for layer in sorted(kept)])

@@ -55,6 +55,9 @@ def similarity(
     layout: s.Layout = None,
     codec: s.CodecName = None,
     bos: s.Bos = None,
+    template: Annotated[
+        str | None, Option(help="plain text, or chat: the tokenizer's own chat template")
+    ] = None,
     seed: s.Seed = None,
     revision: s.Revision = None,
     dtype: s.Dtype = None,

@@ -52,6 +52,7 @@ class SimilarityConfig(BaseModel):
     sets: Count = Field(5, ge=1, le=1000)
     balanced: Flag = False
     bos: Literal["auto", "always", "never"] = "auto"
+    template: Literal["plain", "chat"] = "plain"
     other_task: str = "auto"
     seed: Count = Field(0, ge=0, lt=2**63)
 

@@ -10,36 +10,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.cutting import (
+    Lessons,
+    cut_prompts,
+    lessons_of,
+    pieces_of_labels,
+    refuse_too_long,
+    template_facts,
+)
 from hatlens.comparison.neutral_text import neutral_tokens
-from hatlens.comparison.regression import REGRESSION, regression_examples, regression_tokens
+from hatlens.comparison.regression import REGRESSION, regression_examples
 from probes.models import LoadedModel
 from prompts.pieces import Integers
 from prompts.refusal import Refusal
+from prompts.tasks.chat import refuse_bos
 from prompts.tasks.draw import Drawn, draw
 from prompts.tasks.sources import PACKAGED, read_examples
 from prompts.tasks.task import Example, Task
 from prompts.tasks.task_file import task_named
-from prompts.tasks.tokens import (
-    TaskPrompts,
-    label_pieces,
-    refuse_long,
-    shared_first_pieces,
-    tokenize_task,
-)
+from prompts.tasks.tokens import TaskPrompts, shared_first_pieces
 
 NORM_QUERIES = 8
 """Queries on which update norms are measured before any cell is run."""
-
-
-class Lessons(NamedTuple):
-    """Demonstrations as they are fine-tuned on, and where their labels stand."""
-
-    alone: tuple[Integers, ...]
-    answers: tuple[slice, ...]
-
-    def first(self, count: int) -> "Lessons":
-        """The first so many."""
-        return Lessons(self.alone[:count], self.answers[:count])
 
 
 class SetFeed(NamedTuple):
@@ -84,6 +76,8 @@ class Source(NamedTuple):
 
 def drawn_source(config: SimilarityConfig) -> Source:
     """Reads and draws a task; no model is needed."""
+    if config.template == "chat":
+        refuse_bos(config.bos)
     if config.task == REGRESSION:
         if config.data is not None:
             raise Refusal(
@@ -109,8 +103,7 @@ def drawn_source(config: SimilarityConfig) -> Source:
 def feed(config: SimilarityConfig, source: Source, loaded: LoadedModel) -> Fed:
     """Tokens of every set; refuses what does not fit the model, naming its line."""
     maker = _Maker(config, source, loaded)
-    if source.every and loaded.context_window is not None:
-        refuse_long(source.task, source.every, loaded.tokenizer, loaded.context_window)
+    refuse_too_long(config, source.task, loaded, source.every)
     other_task, warnings = other_lessons(config, loaded)
     sets = tuple(maker.one(place, other_task) for place in range(len(source.drawn.sets)))
     tuning = maker.tuning()
@@ -141,15 +134,7 @@ class _Maker(NamedTuple):
     loaded: LoadedModel
 
     def tokens(self, demos: Sequence[Example], queries: Sequence[Example]) -> TaskPrompts:
-        make = regression_tokens if self.config.task == REGRESSION else tokenize_task
-        return make(
-            self.source.task,
-            demos,
-            queries,
-            self.loaded.tokenizer,
-            bos=self.config.bos,
-            window=self.loaded.context_window,
-        )
+        return cut_prompts(self.config, self.source.task, self.loaded, demos, queries)
 
     def one(self, place: int, other_task: Lessons | None) -> SetFeed:
         drawn, queries = self.source.drawn.sets[place], self.source.queries[place]
@@ -160,9 +145,8 @@ class _Maker(NamedTuple):
         other = None
         if drawn.mismatched:
             learnt = self.tokens(drawn.mismatched[:used], queries)
-            other = Lessons(learnt.alone, learnt.alone_answers)
-        length = sum(len(one) for one in prompts.demonstrations)
-        before = {"irrelevant": neutral_tokens(self.loaded.tokenizer, length)}
+            other = lessons_of(learnt)
+        before = {"irrelevant": _irrelevant(prompts, self.loaded)}
         if (wrong := wrong_labels(self.source.task, shown, rng)) is not None:
             before["icl-wrong"] = _before(self.tokens(wrong, queries))
         orders = further_orders(used, max(1, self.config.orders), rng)
@@ -189,11 +173,11 @@ class _Maker(NamedTuple):
 
     def facts(self, sets: Sequence[SetFeed]) -> dict[str, Any]:
         """What the manifest says of the prompts."""
-        tokenizer, task = self.loaded.tokenizer, self.source.task
-        pieces = {}
-        if self.config.task != REGRESSION:
-            pieces = label_pieces(task, self.source.queries[0][0], tokenizer)
+        tokenizer = self.loaded.tokenizer
         first = sets[0].prompts
+        pieces = pieces_of_labels(
+            self.config, self.source.task, self.loaded, self.source.queries[0][0], first
+        )
         whole = np.concatenate([*first.demonstrations, first.in_context[0]])
         return {
             "used": [len(one.prompts.demonstrations) for one in sets],
@@ -205,6 +189,7 @@ class _Maker(NamedTuple):
             "bos": {"policy": self.config.bos, "id": first.bos},
             "labels": {"pieces": pieces, "shared_first_piece": shared_first_pieces(pieces)},
             "prompt": tokenizer.decode(whole.tolist()),
+            "template": template_facts(self.config, self.loaded),
         }
 
 
@@ -224,6 +209,13 @@ TUNING_QUERIES = 32
 
 def _before(prompts: TaskPrompts) -> Integers:
     return np.concatenate(prompts.demonstrations)
+
+
+def _irrelevant(prompts: TaskPrompts, loaded: LoadedModel) -> Integers:
+    """As many tokens as the demonstrations have, behind what a chat template prints first."""
+    shown = _before(prompts)
+    neutral = neutral_tokens(loaded.tokenizer, len(shown) - prompts.header)
+    return np.concatenate([shown[: prompts.header], neutral])
 
 
 def wrong_labels(
@@ -281,7 +273,7 @@ def other_lessons(
         if config.other_task != "auto":
             raise
         return None, [f"the control with another task was left out: {refusal.sentence}"]
-    return Lessons(prompts.alone, prompts.alone_answers), []
+    return lessons_of(prompts), []
 
 
 def replaced_seed(config: SimilarityConfig) -> SimilarityConfig:

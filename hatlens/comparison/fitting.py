@@ -9,7 +9,7 @@ import numpy as np
 from analysis.similarity.records import Floats, Runs
 from analysis.similarity.updates import relative_norm_ft
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.feed import Lessons
+from hatlens.comparison.cutting import Lessons
 from probes.finetune import fine_tune
 from probes.finetune_recipe import Diverged
 from probes.finetune_result import FineTuned
@@ -49,14 +49,14 @@ def learn(
 ) -> FineTuned:
     """One step on each demonstration; a rate of 0 takes steps that change nothing."""
     options: dict[str, Any] = {"layer": config.layer} if config.ft == "value-layer" else {}
+    options["loss_tokens"], counted = lessons.counted(config.loss_tokens)
     return fine_tune(
         loaded,
         lessons.alone,
-        lessons.answers,
+        counted,
         method=config.ft,
         # The smallest rate there is: every product with a gradient is too small to move a weight.
         rate=rate or sys.float_info.min,
-        loss_tokens=config.loss_tokens,
         step_norm=config.step_norm,
         readout=config.readout,
         layer_loss=config.layer_loss,

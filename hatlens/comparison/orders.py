@@ -11,7 +11,8 @@ from analysis.inference import Interval, mean_interval
 from analysis.similarity.outputs import order_sensitivity
 from analysis.similarity.records import Floats
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.feed import Lessons, SetFeed
+from hatlens.comparison.cutting import lessons_of
+from hatlens.comparison.feed import SetFeed
 from hatlens.comparison.fitting import learn
 from hatlens.store import RunFolder
 from probes.finetune_recipe import Diverged
@@ -72,11 +73,7 @@ def tuned_logp(
     order: tuple[int, ...],
     rate: float,
 ) -> Floats:
-    lessons = Lessons(
-        tuple(fed.prompts.alone[i] for i in order),
-        tuple(fed.prompts.alone_answers[i] for i in order),
-    )
-    tuned = learn(config, loaded, lessons, rate)
+    tuned = learn(config, loaded, lessons_of(fed.prompts).chosen(order), rate)
     return next_logp(loaded, asked, Condition(np.zeros(0, dtype=np.int64), tuned))
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.feed import Fed, Lessons
+from hatlens.comparison.cutting import Lessons, lessons_of
+from hatlens.comparison.feed import Fed
 from hatlens.comparison.fitting import learn
 from hatlens.progress import Report
 from probes.finetune_recipe import Diverged
@@ -58,7 +59,7 @@ def choose_rate(config: SimilarityConfig, fed: Fed, loaded: LoadedModel, report:
         )
     grid = tuple(rate * _scale(config) for rate in GRIDS[config.ft])
     tried = [{"rate": 0.0, **score(loaded, asked, None), "diverged": False}]
-    lessons = Lessons(asked.alone, asked.alone_answers)
+    lessons = lessons_of(asked)
     for place, rate in enumerate(grid):
         report("choose the learning rate", place, len(grid))
         tried.append({"rate": rate, **_tried(config, loaded, lessons, asked, rate)})

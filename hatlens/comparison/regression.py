@@ -12,6 +12,7 @@ from prompts.design import Design
 from prompts.layouts import Field, layout_named
 from prompts.numerals import codec_named
 from prompts.pieces import Tokenizer
+from prompts.tasks.chat import tokenize_chat
 from prompts.tasks.draw import DemonstrationSet, Drawn
 from prompts.tasks.task import Example, Task
 from prompts.tasks.tokens import TaskPrompts, tokenize_task
@@ -104,6 +105,28 @@ def regression_tokens(
         gold=np.zeros(len(queries), dtype=np.int64),
         label_words=(ANSWER,),
     )
+
+
+def regression_chat(
+    task: Task,
+    demonstrations: Sequence[Example],
+    queries: Sequence[Example],
+    tokenizer: Tokenizer,
+    *,
+    bos: Bos = "auto",
+    window: int | None = None,
+) -> TaskPrompts:
+    """The same as turns of a chat: the user gives a line's features, the assistant its answer."""
+    prompts = tokenize_chat(
+        task,
+        demonstrations,
+        queries,
+        tokenizer,
+        bos=bos,
+        window=window,
+        answers=lambda query: (query.label,),
+    )
+    return replace(prompts, gold=np.zeros(len(queries), dtype=np.int64), label_words=(ANSWER,))
 
 
 def _with_words(task: Task, examples: Sequence[Example]) -> Task:

@@ -24,7 +24,9 @@ class TaskPrompts:
     answer; `in_context`: the same after the prefix (the first token may differ by a blank).
     `labels`: per query and class the tokens that the label adds to the prompt. `gold` (query,):
     class indices. `label_words`: the classes' words. `dropped`: demonstrations that the context
-    window has no room for; they are left out of `alone` too.
+    window has no room for; they are left out of `alone` too. `header`: how many tokens behind bos
+    a chat template prints before the first turn: they begin the first demonstration, each one of
+    `alone` and each one of `queries`, and belong to none of them; 0 in plain text.
     """
 
     bos: int | None
@@ -38,6 +40,7 @@ class TaskPrompts:
     gold: NDArray[np.int64]
     label_words: tuple[str, ...]
     dropped: int = 0
+    header: int = 0
 
 
 class _Cut(NamedTuple):
@@ -72,12 +75,10 @@ def tokenize_task(
     room = None if window is None else window - (lead is not None) - longest
     if window is not None:
         refuse_long(task, [*demonstrations, *queries], tokenizer, window)
-    kept = _fitting(task, demonstrations, tokenizer, room)
-    if demonstrations and not kept:
-        raise Refusal(
-            f"no demonstration fits: the longest query leaves {room:,} of {window:,} tokens",
-            where=demonstrations[0].place,
-        )
+    kept = len(demonstrations)
+    if window is not None and room is not None:
+        lengths = [len(ids) for ids, _ in _joined(task, demonstrations, tokenizer)]
+        kept = fitting(lengths, room, window, [one.place for one in demonstrations])
     whole = _joined(task, demonstrations[:kept], tokenizer)
     return TaskPrompts(
         bos=lead,
@@ -224,26 +225,30 @@ def _in_context(
     return pieces.ids[start:]
 
 
-def _fitting(
-    task: Task, demonstrations: Sequence[Example], tokenizer: Tokenizer, room: int | None
-) -> int:
-    """How many demonstrations, from the first on, fit into so many tokens."""
-    if room is None or not demonstrations:
-        return len(demonstrations)
-    lengths = np.cumsum([len(ids) for ids, _ in _joined(task, demonstrations, tokenizer)])
-    return int((lengths <= room).sum())
+def fitting(lengths: Sequence[int], room: int, window: int, places: Sequence[str]) -> int:
+    """How many demonstrations, from the first on, fit into so many tokens; refuses none."""
+    kept = int((np.cumsum(lengths) <= room).sum())
+    if lengths and not kept:
+        raise Refusal(
+            f"no demonstration fits: the longest query leaves {room:,} of {window:,} tokens",
+            where=places[0],
+        )
+    return kept
 
 
 def refuse_long(task: Task, examples: Sequence[Example], tokenizer: Tokenizer, window: int) -> None:
     """Refuse the first example that is longer than the model's window by itself."""
     for one in examples:
-        text = task.demonstration(one)
-        if len(text.encode()) < window:  # a token covers at least one byte
-            continue
-        length = len(cut(tokenizer, [text])[0].ids)
-        if length > window:
-            raise Refusal(
-                f"the example is {length:,} tokens long, the model's context window holds "
-                f"{window:,}",
-                where=one.place,
-            )
+        refuse_long_text(task.demonstration(one), one.place, tokenizer, window)
+
+
+def refuse_long_text(text: str, where: str, tokenizer: Tokenizer, window: int) -> None:
+    """Refuse an example's text of more tokens than the model's window holds."""
+    if len(text.encode()) < window:  # a token covers at least one byte
+        return
+    length = len(cut(tokenizer, [text])[0].ids)
+    if length > window:
+        raise Refusal(
+            f"the example is {length:,} tokens long, the model's context window holds {window:,}",
+            where=where,
+        )

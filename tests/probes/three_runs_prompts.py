@@ -30,6 +30,7 @@ class HandMadePrompts:
     queries: tuple[Tokens, ...]
     in_context: tuple[Tokens, ...]
     labels: tuple[tuple[Tokens, ...], ...]
+    header: int = 0
 
 
 def hand_made(bos: int | None = 1) -> HandMadePrompts:
