@@ -16,16 +16,6 @@ from tests.analysis.study_view_factory import SMALL, both, changed, study
 GOLDEN = Path(__file__).parents[1] / "golden" / "report_text.txt"
 
 
-@pytest.fixture(scope="module")
-def source() -> str:
-    return render(both(), title="HatLens: tiny")
-
-
-@pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    return Page(without_plotly(source))
-
-
 def test_the_first_line_is_the_verdict(page: Page) -> None:
     assert page.seen[0] == ("strong", both()[0].result["verdict"]["sentence"])
 

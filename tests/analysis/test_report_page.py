@@ -9,19 +9,9 @@ import pytest
 from analysis.picture import script_json
 from analysis.report import render
 from tests.analysis.page_reader import Page, without_plotly
-from tests.analysis.study_view_factory import FULL, SMALL, both, changed, study
+from tests.analysis.study_view_factory import FULL, SMALL, changed, study
 
 MEGABYTES = 1e6
-
-
-@pytest.fixture(scope="module")
-def source() -> str:
-    return render(both(), title="HatLens: tiny")
-
-
-@pytest.fixture(scope="module")
-def page(source: str) -> Page:
-    return Page(without_plotly(source))
 
 
 def test_nothing_is_loaded_from_anywhere(source: str) -> None:

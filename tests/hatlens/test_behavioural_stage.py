@@ -21,14 +21,9 @@ from hatlens.study import run_studies
 from probes import behavioural_row as probe
 from prompts.contexts import ContextSet
 from prompts.perturb import answer_pairs, in_order, with_answer
-from tests.hatlens.tiny_study import SETTINGS, write_gpt2
+from tests.hatlens.tiny_study import SETTINGS, added_later
 
 CHANGED = {**SETTINGS, "pairs": 0, "twins": (), "reading": "greedy"}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2")
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +31,7 @@ def run(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study with controls, to which the behavioural rows of three contexts were added."""
     out = tmp_path_factory.mktemp("run") / "study"
     settings = {**CHANGED, "model": str(model), "controls": True}
-    run_studies([build_config(settings)], out)
-    assert "behavioural_row" not in json.loads((out / "results.json").read_text())
-    before = {file: file.stat().st_mtime_ns for file in out.glob("rows/**/*.npz")}
-    run_studies([build_config({**settings, "behavioural_row": 3})], out)
-    assert {file: file.stat().st_mtime_ns for file in before} == before
+    added_later(out, settings, "behavioural_row", {"behavioural_row": 3})
     return out
 
 

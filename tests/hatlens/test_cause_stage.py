@@ -23,19 +23,14 @@ from hatlens.study import analyse_run, run_studies
 from probes.cause import cause
 from probes.contribution import contributions
 from prompts.refusal import Refusal
-from tests.hatlens.tiny_study import SETTINGS, write_gpt2
+from tests.hatlens.tiny_study import SETTINGS
 
 CHANGED: dict[str, Any] = {**SETTINGS, "pairs": 0, "twins": (), "behavioural_row": 6}
 CAUSES: dict[str, Any] = {"cause": True, "cause_contexts": 7, "random_sets": 3}
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2"))
-
-
-def probe(out: Path, model: str, **settings: Any) -> dict[str, Any]:
-    return run_studies([build_config({**CHANGED, "model": model, **settings})], out)
+def probe(out: Path, model: Path, **settings: Any) -> dict[str, Any]:
+    return run_studies([build_config({**CHANGED, "model": str(model), **settings})], out)
 
 
 def cells(out: Path) -> dict[Path, int]:
@@ -43,7 +38,7 @@ def cells(out: Path) -> dict[Path, int]:
 
 
 @pytest.fixture(scope="module")
-def run(model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study to which causes were added."""
     out = tmp_path_factory.mktemp("run") / "study"
     assert "cause" not in probe(out, model)
@@ -65,8 +60,8 @@ def result(out: Path) -> dict[str, Any]:
     return found
 
 
-def bench(out: Path, model: str) -> Bench:
-    config = build_config({**CHANGED, "model": model, **CAUSES})
+def bench(out: Path, model: Path) -> Bench:
+    config = build_config({**CHANGED, "model": str(model), **CAUSES})
     study = draw_sets(config)
     loaded = load_configured(config, silent)
     return Bench(config, study, loaded, tokenize_sets(config, study, loaded), RunFolder(out))
@@ -82,7 +77,7 @@ def test_without_a_named_head_the_best_row_is_changed_as_description(run: Path) 
     assert "as description: the row test names no head" in found["sentence"]
 
 
-def test_answers_are_those_of_the_model_with_heads_changed(run: Path, model: str) -> None:
+def test_answers_are_those_of_the_model_with_heads_changed(run: Path, model: Path) -> None:
     own, found = bench(run, model), result(run)["cause"]
     again = cause(
         own.loaded,
@@ -121,7 +116,7 @@ def test_the_row_before_is_the_unchanged_model_s(run: Path) -> None:
     assert "share of the behavioural row goes from" in result(run)["cause"]["sentence"]
 
 
-def test_contributions_are_those_of_the_model(run: Path, model: str) -> None:
+def test_contributions_are_those_of_the_model(run: Path, model: Path) -> None:
     own, folder = bench(run, model), RunFolder(run)
     direction = folder.read_arrays("contributions/exact-7/direction")
     along = direction["along"]
@@ -143,7 +138,7 @@ def test_contributions_are_those_of_the_model(run: Path, model: str) -> None:
     assert (drawn["context"][places.all(axis=1)] == 4).sum() == 3 * 7
 
 
-def test_nothing_is_run_again(run: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_run_again(run: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, said = cells(run), result(run)["cause"]
     monkeypatch.setattr(measuring, "load_model", None)
     probe(run, model, **CAUSES)
@@ -152,7 +147,7 @@ def test_nothing_is_run_again(run: Path, model: str, monkeypatch: pytest.MonkeyP
     assert result(run)["cause"] == said
 
 
-def test_a_lost_cell_is_run_again(run: Path, model: str) -> None:
+def test_a_lost_cell_is_run_again(run: Path, model: Path) -> None:
     (lost,) = run.glob("cause/*/row/2-queries/5.npz")
     with np.load(lost) as stored:
         plus = stored["plus"]
@@ -164,7 +159,7 @@ def test_a_lost_cell_is_run_again(run: Path, model: str) -> None:
     assert result(run)["cause"]["label"] == said["label"]
 
 
-def test_own_heads_are_other_cells(run: Path, model: str) -> None:
+def test_own_heads_are_other_cells(run: Path, model: Path) -> None:
     before = set(cells(run))
     probe(run, model, **CAUSES, heads=["(0, 1)", "blocks.1.attn.hook_z[0]"])
     found = result(run)["cause"]
@@ -180,7 +175,7 @@ def test_own_heads_are_other_cells(run: Path, model: str) -> None:
     [(["L0H7"], "needed a head from 0 to 1"), (["L1X1"], "near names: L1H1"), (["L5"], "layer 5")],
 )
 def test_unknown_heads_are_refused_and_leave_the_run_as_it_was(
-    run: Path, model: str, tmp_path: Path, heads: list[str], words: str
+    run: Path, model: Path, tmp_path: Path, heads: list[str], words: str
 ) -> None:
     before = (run / "manifest.json").read_text()
     for folder in (run, tmp_path / "new"):
@@ -190,7 +185,7 @@ def test_unknown_heads_are_refused_and_leave_the_run_as_it_was(
     assert not (tmp_path / "new").exists()
 
 
-def test_heads_without_causes_are_refused(tmp_path: Path, model: str) -> None:
+def test_heads_without_causes_are_refused(tmp_path: Path, model: Path) -> None:
     with pytest.raises(Refusal, match="'heads' says which heads `cause` changes"):
         probe(tmp_path / "new", model, heads=["L0H0"])
 
@@ -213,7 +208,7 @@ def test_the_page_has_both_parts(run: Path) -> None:
     assert "random heads, a dot a set" in page
 
 
-def test_printed_answers_serve_where_none_are_read(tmp_path: Path, model: str) -> None:
+def test_printed_answers_serve_where_none_are_read(tmp_path: Path, model: Path) -> None:
     out = tmp_path / "greedy"
     settings = {**CAUSES, "behavioural_row": 0, "reading": "greedy", "heads": ["L0H1"]}
     found = probe(out, model, **settings)["cause"]
@@ -222,14 +217,14 @@ def test_printed_answers_serve_where_none_are_read(tmp_path: Path, model: str) -
     assert (out / "contributions" / "greedy-7" / "direction.npz").is_file()
 
 
-def test_one_context_is_too_few(tmp_path: Path, model: str) -> None:
+def test_one_context_is_too_few(tmp_path: Path, model: Path) -> None:
     found = probe(tmp_path / "one", model, **CAUSES, contexts=1, behavioural_row=0)
     assert "at least 2 are needed" in found["cause"]["label"]
     assert found["contributions"]["direction"] == "digits of the unembedding"
 
 
 def test_a_family_that_cannot_be_read_is_said(
-    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise Refusal("needed heads that give their weights times their values; in the family 'x'")

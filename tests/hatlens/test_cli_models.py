@@ -4,17 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
 
 from hatlens.cli.border import run_app
 from hatlens.cli.models import app
 from tests.probes.model_files import write_folder
 
-
-@pytest.fixture(autouse=True)
-def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HATLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+pytestmark = pytest.mark.usefixtures("own_caches")
 
 
 def test_list_says_which_command_gets_a_model(capsys: pytest.CaptureFixture[str]) -> None:

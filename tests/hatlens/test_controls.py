@@ -13,24 +13,16 @@ from hatlens.sets import CONTROL_SETS, MAIN, load_set
 from hatlens.store import RunFolder
 from hatlens.stored_rows import answers
 from hatlens.study import run_studies
-from tests.hatlens.tiny_study import SETTINGS, write_gpt2
+from tests.hatlens.tiny_study import SETTINGS, added_later
 
 CHANGED = {**SETTINGS, "contexts": 16, "pairs": 0}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2")
 
 
 @pytest.fixture(scope="module")
 def run(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study without controls, to which they were added."""
     out = tmp_path_factory.mktemp("run") / "study"
-    run_studies([build_config({**CHANGED, "model": str(model)})], out)
-    before = {file: file.stat().st_mtime_ns for file in out.glob("rows/**/*.npz")}
-    run_studies([build_config({**CHANGED, "model": str(model), "controls": True})], out)
-    assert {file: file.stat().st_mtime_ns for file in before} == before
+    added_later(out, {**CHANGED, "model": str(model)}, "controls", {"controls": True})
     return out
 
 

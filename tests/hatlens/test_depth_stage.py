@@ -24,26 +24,17 @@ from probes.reading import read_context
 from prompts.contexts import Context, ContextSet
 from prompts.refusal import Refusal
 from prompts.tokens import tokenize_context
-from tests.hatlens.tiny_study import SETTINGS, write_gpt2
+from tests.hatlens.tiny_study import SETTINGS, added_later
 
 CHANGED = {**SETTINGS, "pairs": 0, "twins": (), "replicate": False}
 LENGTHS = [3, 4, 5, 6]
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2")
-
-
-@pytest.fixture(scope="module")
 def run(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study to which agreement along the prompt was added."""
     out = tmp_path_factory.mktemp("run") / "study"
-    run_studies([build_config({**CHANGED, "model": str(model)})], out)
-    assert "along" not in json.loads((out / "results.json").read_text())
-    before = {file: file.stat().st_mtime_ns for file in out.glob("r*/**/*.npz")}
-    run_studies([build_config({**CHANGED, "model": str(model), "along": True})], out)
-    assert {file: file.stat().st_mtime_ns for file in before} == before
+    added_later(out, {**CHANGED, "model": str(model)}, "along", {"along": True})
     return out
 
 

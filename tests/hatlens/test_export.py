@@ -22,15 +22,10 @@ from hatlens.study import run_studies
 from probes.head_names import Head
 from probes.rows import PARTS
 from prompts.refusal import Refusal
-from tests.hatlens.tiny_study import SETTINGS, write_gpt2
+from tests.hatlens.tiny_study import SETTINGS
 
 HEADS = ["L1H0", (0, 1)]
 SMALL = {**SETTINGS, "contexts": 8, "pairs": 0, "replicate": False}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2")
 
 
 @pytest.fixture(scope="module")

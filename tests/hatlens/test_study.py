@@ -16,12 +16,7 @@ from hatlens.cli.border import STOPPED, run_app
 from hatlens.config import build_config
 from hatlens.store import RunFolder
 from hatlens.study import run_studies
-from tests.hatlens.tiny_study import SETTINGS, flags, write_gpt2
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_gpt2(tmp_path_factory.mktemp("model") / "tiny-gpt2")
+from tests.hatlens.tiny_study import SETTINGS, flags
 
 
 @pytest.fixture(scope="module")

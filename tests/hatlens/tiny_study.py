@@ -1,10 +1,13 @@
 """A tiny GPT-2 in a folder of its own, and a study on it that takes seconds."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from hatlens.config import build_config
+from hatlens.study import run_studies
 from tests.probes.model_files import peaky
 from tests.prompts.small_tokenizers import single_digits
 
@@ -40,8 +43,22 @@ def write_gpt2(folder: Path, *, positions: int = 512) -> Path:
 
 def flags(**changed: Any) -> list[str]:
     """The settings as flags of ``hatlens probe``."""
+    return flag_words({**SETTINGS, **changed})
+
+
+def flag_words(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as flags; a tuple is a flag given several times."""
     words: list[str] = []
-    for key, value in {**SETTINGS, **changed}.items():
+    for key, value in settings.items():
         for one in value if isinstance(value, tuple) else (value,):
             words += [f"--{key.replace('_', '-')}", str(one)]
     return words
+
+
+def added_later(out: Path, first: Mapping[str, Any], part: str, later: Mapping[str, Any]) -> None:
+    """Run a study, then again with settings that add a part to its result: no cell is redone."""
+    assert part not in run_studies([build_config(dict(first))], out)
+    before = {file: file.stat().st_mtime_ns for file in out.glob("r*/**/*.npz")}
+    assert before
+    assert part in run_studies([build_config({**first, **later})], out)
+    assert {file: file.stat().st_mtime_ns for file in before} == before

@@ -10,11 +10,14 @@ from typing import Any
 
 import gguf
 import numpy as np
+import pytest
 import torch
 from tokenizers import pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
+from probes.models import load_model
 from probes.registry import Anchor, PackagedModel
+from prompts.refusal import Refusal
 from tests.prompts.small_tokenizers import single_digits
 
 HIDDEN, HEADS, KV_HEADS, LAYERS, FEED_FORWARD = 32, 4, 2, 2, 48
@@ -162,3 +165,10 @@ def copy_folder(source: Path, target: Path) -> Path:
     """A copy of a model's folder that a test may damage."""
     shutil.copytree(source, target)
     return target
+
+
+def refused_load(name: str, **options: Any) -> Refusal:
+    """What a refused `load_model` says."""
+    with pytest.raises(Refusal) as caught:
+        load_model(name, **options)
+    return caught.value

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from huggingface_hub import constants
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -19,32 +18,9 @@ from transformers import (
 
 from probes.models import load_model
 from probes.weight_files import hash_of_files, sha256_of
-from prompts.refusal import Refusal
-from tests.probes.model_files import copy_folder, peaky, write_folder
+from tests.probes.model_files import peaky, refused_load, write_folder
 
-
-@pytest.fixture(autouse=True)
-def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HATLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("folder") / "tiny"
-    write_folder(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
-    return copy_folder(whole, tmp_path / "tiny")
-
-
-def refused(name: str, **options: Any) -> Refusal:
-    with pytest.raises(Refusal) as caught:
-        load_model(name, **options)
-    return caught.value
+pytestmark = pytest.mark.usefixtures("own_caches")
 
 
 def test_a_folder_is_loaded_ready_to_be_probed(folder: Path) -> None:
@@ -102,30 +78,30 @@ def test_probing_never_writes_into_the_file(folder: Path) -> None:
 def test_a_missing_part_is_named(folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "no config.json" in refused(str(empty)).sentence
+    assert "no config.json" in refused_load(str(empty)).sentence
     (folder / "tokenizer.json").unlink()
-    assert "no tokenizer" in refused(str(folder)).sentence
+    assert "no tokenizer" in refused_load(str(folder)).sentence
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    found = refused(str(folder))
+    found = refused_load(str(folder))
     assert found.sentence == "only safetensors weights are read; it has pytorch_model.bin"
     assert found.where == str(folder)
 
 
 def test_an_adapter_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
-    assert "an adapter" in refused(str(tmp_path)).sentence
+    assert "an adapter" in refused_load(str(tmp_path)).sentence
 
 
 def test_a_cut_weight_file_is_refused_as_damaged(folder: Path) -> None:
     path = folder / "model.safetensors"
     raw = path.read_bytes()
     path.write_bytes(raw[:100_000])
-    found = refused(str(folder))
+    found = refused_load(str(folder))
     assert found.sentence == f"damaged: 100,000 bytes, expected {len(raw):,}"
     assert found.where == str(path)
     for cut in (0, 5, 50):
         path.write_bytes(raw[:cut])
-        assert refused(str(folder)).sentence.startswith(f"damaged: {cut} bytes")
+        assert refused_load(str(folder)).sentence.startswith(f"damaged: {cut} bytes")
 
 
 def test_a_missing_shard_and_a_damaged_index_are_named(tmp_path: Path) -> None:
@@ -133,9 +109,9 @@ def test_a_missing_shard_and_a_damaged_index_are_named(tmp_path: Path) -> None:
     write_folder(folder, shard="40KB")
     last = sorted(folder.glob("*.safetensors"))[-1]
     last.unlink()
-    assert last.name in refused(str(folder)).sentence
+    assert last.name in refused_load(str(folder)).sentence
     (folder / "model.safetensors.index.json").write_text("{")
-    assert "damaged" in refused(str(folder)).sentence
+    assert "damaged" in refused_load(str(folder)).sentence
 
 
 def test_weights_that_the_file_lacks_are_never_drawn_at_random(folder: Path) -> None:
@@ -145,16 +121,16 @@ def test_weights_that_the_file_lacks_are_never_drawn_at_random(folder: Path) -> 
     weights = load_file(path)
     name = "model.layers.1.self_attn.q_proj.weight"
     save_file({key: value for key, value in weights.items() if key != name}, path)
-    assert name in refused(str(folder)).sentence
+    assert name in refused_load(str(folder)).sentence
     save_file({**weights, name: torch.zeros(3, 3)}, path)
-    assert name in refused(str(folder)).sentence
+    assert name in refused_load(str(folder)).sentence
 
 
 def test_an_encoder_decoder_is_refused_and_an_encoder_is_left_to_the_gate(tmp_path: Path) -> None:
     write_folder(tmp_path / "a")
     t5 = T5ForConditionalGeneration(T5Config(d_model=8, d_ff=8, num_layers=1, vocab_size=300))
     t5.save_pretrained(tmp_path / "a")
-    assert "needed a causal language model" in refused(str(tmp_path / "a")).sentence
+    assert "needed a causal language model" in refused_load(str(tmp_path / "a")).sentence
     small: dict[str, Any] = {"vocab_size": 300, "num_hidden_layers": 1, "hidden_size": 8}
     bert = BertConfig(num_attention_heads=2, intermediate_size=8, **small)
     BertForMaskedLM(bert).save_pretrained(tmp_path / "a")
@@ -182,12 +158,12 @@ def test_remote_code_runs_only_when_trusted(folder: Path) -> None:
     path = folder / "config.json"
     own = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}
     path.write_text(json.dumps({**json.loads(path.read_text()), **own}))
-    assert "trust_remote_code" in refused(str(folder)).sentence
+    assert "trust_remote_code" in refused_load(str(folder)).sentence
 
 
 def test_unknown_options_list_the_near_ones(folder: Path) -> None:
-    assert "near names: bfloat16" in refused(str(folder), dtype="bfloat").sentence
-    assert "near names: cuda" in refused(str(folder), device="cudaa").sentence
-    assert "near names: eager" in refused(str(folder), attention="eagre").sentence
+    assert "near names: bfloat16" in refused_load(str(folder), dtype="bfloat").sentence
+    assert "near names: cuda" in refused_load(str(folder), device="cudaa").sentence
+    assert "near names: eager" in refused_load(str(folder), attention="eagre").sentence
     if torch.cuda.device_count() == 0:
-        assert "0 CUDA devices" in refused(str(folder), device="cuda").sentence
+        assert "0 CUDA devices" in refused_load(str(folder), device="cuda").sentence

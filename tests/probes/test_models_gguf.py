@@ -1,6 +1,5 @@
 """GGUF files: whole or cut off, known or unknown, and read in the right order."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,7 @@ from tests.probes.model_files import FEED_FORWARD, HEADS, HIDDEN, KV_HEADS, LAYE
 Matrices = dict[str, np.ndarray[Any, Any]]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HATLENS_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")

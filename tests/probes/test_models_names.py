@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,40 +12,18 @@ from probes.model_check import check_model
 from probes.models import list_models, load_model, pull_model
 from probes.weight_files import hash_of_files, remembered_sha256, sha256_of
 from prompts.refusal import Refusal
-from tests.probes.model_files import copy_folder, write_folder, write_gguf
+from tests.probes.model_files import refused_load, write_gguf
 
-
-@pytest.fixture(autouse=True)
-def own_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HATLENS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("folder") / "tiny"
-    write_folder(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(whole: Path, tmp_path: Path) -> Path:
-    return copy_folder(whole, tmp_path / "tiny")
-
-
-def refused(name: str, **options: Any) -> Refusal:
-    with pytest.raises(Refusal) as caught:
-        load_model(name, **options)
-    return caught.value
+pytestmark = pytest.mark.usefixtures("own_caches")
 
 
 def test_a_name_without_a_model_says_what_to_do() -> None:
-    assert refused("nobody/tiny").sentence == (
+    assert refused_load("nobody/tiny").sentence == (
         "model 'nobody/tiny' is not on this machine; `hatlens models pull nobody/tiny` gets it"
     )
-    digits = refused("nobody/tiny", revision="0123456").sentence
+    digits = refused_load("nobody/tiny", revision="0123456").sentence
     assert "`hatlens models pull nobody/tiny --revision 0123456`" in digits
-    near = refused("smollm2-153m").sentence
+    near = refused_load("smollm2-153m").sentence
     assert near.startswith("unknown model 'smollm2-153m'; near names: smollm2-135m")
 
 
@@ -64,13 +41,13 @@ def test_a_name_without_a_model_says_what_to_do() -> None:
     ],
 )
 def test_a_name_that_can_be_no_model_is_refused(name: str, said: str) -> None:
-    assert said in refused(name).sentence
+    assert said in refused_load(name).sentence
 
 
 def test_a_revision_is_text_and_only_the_hub_has_any(folder: Path) -> None:
-    assert "revision as text, came 123456" in refused("a/b", revision=123456).sentence
-    assert "no revisions, came '0123456'" in refused(str(folder), revision="0123456").sentence
-    assert "no revisions" in refused("smollm2-135m", revision="main").sentence
+    assert "revision as text, came 123456" in refused_load("a/b", revision=123456).sentence
+    assert "no revisions, came '0123456'" in refused_load(str(folder), revision="0123456").sentence
+    assert "no revisions" in refused_load("smollm2-135m", revision="main").sentence
 
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -98,7 +75,7 @@ def test_a_cached_hub_model_loads_without_network_at_its_commit(
     loaded = load_model("me/tiny", revision="0123456")
     assert loaded.revision == COMMIT
     assert loaded.source == "https://huggingface.co/me/tiny"
-    assert "is not on this machine" in refused("me/tiny").sentence  # There is no branch main.
+    assert "is not on this machine" in refused_load("me/tiny").sentence  # There is no branch main.
     here = [model.name for model in list_models() if model.here]
     assert here == ["text-regressor", "me/tiny"]  # The first comes with HatLens.
 
@@ -106,7 +83,7 @@ def test_a_cached_hub_model_loads_without_network_at_its_commit(
 def test_a_half_fetched_hub_model_says_what_completes_it(folder: Path) -> None:
     snapshot = put_into_hub_cache(folder, branch="main")
     (snapshot / "model.safetensors").unlink()
-    sentence = refused("me/tiny").sentence
+    sentence = refused_load("me/tiny").sentence
     assert "only safetensors" in sentence
     assert "`hatlens models pull me/tiny` completes it" in sentence
 

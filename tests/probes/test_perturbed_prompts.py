@@ -1,7 +1,7 @@
 """Prompts run from a changed number on, against whole prompts, one forward each."""
 
-import functools
 import gc
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +13,13 @@ from probes.blocks import Block
 from probes.interventions import replace_heads
 from probes.model_facts import attention_path, sharing
 from probes.perturbed_prompts import run_variants
-from tests.probes.tiny_models import FAST, WITH_ATTENTION, hand_made_context, tiny_model
+from tests.probes.tiny_models import (
+    FAST,
+    WITH_ATTENTION,
+    forward_shapes,
+    hand_made_context,
+    tiny_model,
+)
 
 CHANGES = (3, 9, 10, 23)
 LENGTH = 29
@@ -106,15 +112,9 @@ def test_only_tokens_from_the_change_on_are_run(
     together = {1: [72, 60, 58, 32], 140: [132, 90], 1000: [222]}
     monkeypatch.setattr(packed_variants, "_TOKENS_AT_ONCE", at_once)
     model = tiny_model("llama")
-    lengths: list[int] = []
-    forward = type(model).forward
-
-    def counted(self: Any, *args: Any, **options: Any) -> Any:
-        lengths.append(options["input_ids"].numel())
-        return forward(self, *args, **options)
-
-    monkeypatch.setattr(type(model), "forward", functools.wraps(forward)(counted))
+    shapes = forward_shapes(model, monkeypatch)
     assert_whole(run(model), "llama")
+    lengths = list(map(math.prod, shapes))
     assert lengths[: 1 + len(together[at_once])] == [39, *together[at_once]]
 
 
@@ -124,18 +124,9 @@ def test_a_cache_that_cannot_be_cut_is_run_from_change_to_change(
 ) -> None:
     """The prefix's 24 tokens are run once in all, whatever the number of changes."""
     model = tiny_model(name)
-    singles: list[int] = []
-    forward = type(model).forward
-
-    def counted(self: Any, *args: Any, **options: Any) -> Any:
-        ids = options["input_ids"]
-        if len(ids) == 1:
-            singles.append(ids.shape[1])
-        return forward(self, *args, **options)
-
-    monkeypatch.setattr(type(model), "forward", functools.wraps(forward)(counted))
+    shapes = forward_shapes(model, monkeypatch)
     run(model)
-    assert singles == [3, 6, 1, 13, 1]
+    assert [length for prompts, length in shapes if prompts == 1] == [3, 6, 1, 13, 1]
 
 
 def test_no_variants_is_the_context_itself() -> None:

@@ -1,6 +1,6 @@
 """Prompts that share their prefix against whole prompts, one forward each."""
 
-import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +20,7 @@ from tests.probes.tiny_models import (
     FAST,
     WITH_ATTENTION,
     HandMadeContext,
+    forward_shapes,
     hand_made_context,
     loaded,
     random_ids,
@@ -218,16 +219,9 @@ def test_a_pair_of_equal_prompts_is_one_context_twice(name: str) -> None:
 def test_a_pair_runs_its_common_tokens_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """12 common tokens, then 12 + 3 x 5 of each."""
     model = tiny_model("llama")
-    lengths: list[int] = []
-    forward = type(model).forward
-
-    def counted(self: Any, *args: Any, **options: Any) -> Any:
-        lengths.append(options["input_ids"].numel())
-        return forward(self, *args, **options)
-
-    monkeypatch.setattr(type(model), "forward", functools.wraps(forward)(counted))
+    shapes = forward_shapes(model, monkeypatch)
     pair_rows(loaded(model), *pair())
-    assert lengths == [12, 27, 27]
+    assert list(map(math.prod, shapes)) == [12, 27, 27]
 
 
 @pytest.mark.parametrize("name", ["longrope", "dynamic"])

@@ -4,12 +4,14 @@ The default initialisation makes attention uniform, which hides faults of mask, 
 scale.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from transformers import (
@@ -139,6 +141,19 @@ def windowed(window: int | None) -> Any:
         sliding_window=window,
     )
     return build(config)
+
+
+def forward_shapes(model: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The shapes of the token ids of each forward from here on, filled as they are run."""
+    shapes: list[tuple[int, ...]] = []
+    forward = type(model).forward
+
+    def counted(self: Any, *args: Any, **options: Any) -> Any:
+        shapes.append(tuple(options["input_ids"].shape))
+        return forward(self, *args, **options)
+
+    monkeypatch.setattr(type(model), "forward", functools.wraps(forward)(counted))
+    return shapes
 
 
 def random_ids(*shape: int, seed: int = 1) -> torch.Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from tests.hatlens.tiny_study import flag_words
 from tests.probes.model_files import peaky
 from tests.prompts.small_tokenizers import single_digits
 
@@ -52,8 +53,4 @@ def write_task(folder: Path, *, count: int = 60) -> Path:
 
 def flags(**changed: Any) -> list[str]:
     """The settings as flags of ``hatlens similarity``."""
-    words: list[str] = []
-    for key, value in {**SETTINGS, **changed}.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            words += [f"--{key.replace('_', '-')}", str(one)]
-    return words
+    return flag_words({**SETTINGS, **changed})
