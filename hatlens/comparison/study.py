@@ -190,8 +190,15 @@ def twin_of(variant: Variant, loaded: LoadedModel, fed: Fed) -> LoadedModel:
 def check_names(config: SimilarityConfig) -> None:
     """Unknown names are refused before anything is loaded."""
     for twin in config.twins:
-        if twin not in TWINS:
-            raise unknown_name("twin", twin, TWINS)
+        if twin in TWINS:
+            continue
+        unknown = unknown_name("twin", twin, TWINS)
+        if twin.isdecimal():
+            raise Refusal(
+                f"{unknown.sentence}; several twins of one kind are asked for by their seeds "
+                "(--twin-seed 0 --twin-seed 1)"
+            )
+        raise unknown
 
 
 def refuse_other_kind(folder: RunFolder) -> None:

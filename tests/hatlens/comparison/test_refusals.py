@@ -135,6 +135,8 @@ def test_a_number_in_a_settings_file_is_a_number(tmp_path: Path) -> None:
     [
         (["--task", "nosuch"], "unknown task"),
         (["--twins", "nosuch"], "unknown twin"),
+        (["--twins", "2"], "unknown twin '2'; near names: "),
+        (["--twins", "2"], "by their seeds (--twin-seed 0 --twin-seed 1)"),
         (["--preset", "nosuch"], "unknown preset"),
         (["--ft", "nosuch"], "'ft'"),
         (["--demos", "0"], "'demos'"),
