@@ -1,8 +1,7 @@
 """SimAM: whether the query attends to its own tokens alike with demonstrations and fine-tuned."""
 
 from analysis.similarity.records import Floats, Runs
-from analysis.similarity.updates import wide
-from analysis.similarity.vectors import centred, cosine, mean_defined
+from analysis.similarity.vectors import centred, change, cosine, mean_defined
 
 
 def sim_am(runs: Runs) -> Floats:
@@ -30,12 +29,11 @@ def sim_am_before_centred(runs: Runs) -> Floats:
 
 def sim_am_delta(runs: Runs) -> Floats:
     """cos(s_ICL - s_ZSL, s_FT - s_ZSL), mean over heads, by layer (2311.07772, section 3)."""
-    zsl = wide(runs.zsl.scores)
-    return mean_defined(cosine(wide(runs.icl.scores) - zsl, wide(runs.ft.scores) - zsl))
+    icl, ft = (change(one.scores, runs.zsl.scores) for one in (runs.icl, runs.ft))
+    return mean_defined(cosine(icl, ft))
 
 
 def sim_am_delta_centred(runs: Runs) -> Floats:
     """`sim_am_delta` of differences minus their mean over the tokens: the primary variant."""
-    zsl = wide(runs.zsl.scores)
-    icl, ft = (centred(wide(one.scores) - zsl) for one in (runs.icl, runs.ft))
+    icl, ft = (centred(change(one.scores, runs.zsl.scores)) for one in (runs.icl, runs.ft))
     return mean_defined(cosine(icl, ft))

@@ -3,7 +3,14 @@
 import numpy as np
 
 from analysis.similarity.records import Floats, Runs
-from analysis.similarity.vectors import cosine, orthogonal_part, unit
+from analysis.similarity.vectors import (
+    SINGLE,
+    change,
+    cosine,
+    orthogonal_part,
+    unit,
+    where_above,
+)
 
 
 def sim_aou(runs: Runs) -> Floats:
@@ -11,8 +18,7 @@ def sim_aou(runs: Runs) -> Floats:
 
     Not 0 for unrelated updates where both runs shrink h_ZSL.
     """
-    zsl = wide(runs.zsl.h)
-    return cosine(wide(runs.icl.h) - zsl, wide(runs.ft.h) - zsl)
+    return cosine(change(runs.icl.h, runs.zsl.h), change(runs.ft.h, runs.zsl.h))
 
 
 def sim_aou_normalised(runs: Runs) -> Floats:
@@ -21,7 +27,7 @@ def sim_aou_normalised(runs: Runs) -> Floats:
     Its floor for unrelated updates is `normalised_floor`, not 0.
     """
     icl, zsl, ft = (unit(record.h) for record in runs)
-    return cosine(icl - zsl, ft - zsl)
+    return cosine(change(icl, zsl), change(ft, zsl))
 
 
 def sim_aou_orthogonal(runs: Runs) -> Floats:
@@ -30,7 +36,10 @@ def sim_aou_orthogonal(runs: Runs) -> Floats:
     0 on average for unrelated directions, whatever both runs do to the length of h_ZSL.
     """
     zsl = wide(runs.zsl.h)
-    icl, ft = (orthogonal_part(wide(one.h) - zsl, zsl) for one in (runs.icl, runs.ft))
+    least = SINGLE * np.linalg.norm(zsl, axis=-1, keepdims=True)
+    icl, ft = (
+        where_above(orthogonal_part(change(one.h, zsl), zsl), least) for one in (runs.icl, runs.ft)
+    )
     return cosine(icl, ft)
 
 

@@ -5,6 +5,8 @@ import numpy as np
 from analysis.similarity.records import Floats
 
 ROUNDING = 1e-9
+SINGLE = 1e-5
+"""Two float32 forwards of one and the same thing differ by less than this share of it."""
 
 
 def cosine(a: Floats, b: Floats) -> Floats:
@@ -24,6 +26,25 @@ def unit(vector: Floats) -> Floats:
     return np.asarray(scaled / np.linalg.norm(scaled, axis=-1, keepdims=True))
 
 
+def change(after: Floats, before: Floats) -> Floats:
+    """`after` minus `before`, over the last axis; exactly zero where it is rounding only.
+
+    Below 1e-5 of the longer one: such a difference has no direction, and that of scores would even
+    look alike in runs that have nothing in common.
+    """
+    wide = [np.asarray(one, dtype=np.float64) for one in (after, before)]
+    return where_above(wide[0] - wide[1], SINGLE * np.maximum(*map(_size, wide)))
+
+
+def where_above(vector: Floats, least: Floats) -> Floats:
+    """The vector, along the last axis, or zero where it is no longer than `least`."""
+    return np.where(_size(vector) > least, vector, 0.0)
+
+
+def _size(vector: Floats) -> Floats:
+    return np.asarray(np.linalg.norm(vector, axis=-1, keepdims=True))
+
+
 def orthogonal_part(vector: Floats, to: Floats) -> Floats:
     """What is left of the vector without its part along another, over the last axis.
 
@@ -31,8 +52,7 @@ def orthogonal_part(vector: Floats, to: Floats) -> Floats:
     """
     wide, direction = np.asarray(vector, dtype=np.float64), unit(to)
     left = wide - (wide * direction).sum(axis=-1, keepdims=True) * direction
-    sizes = [np.linalg.norm(one, axis=-1, keepdims=True) for one in (left, wide)]
-    return np.where(sizes[0] > ROUNDING * sizes[1], left, 0.0)
+    return where_above(left, ROUNDING * _size(wide))
 
 
 def centred(scores: Floats) -> Floats:

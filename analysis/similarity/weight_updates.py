@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.similarity.records import Floats
-from analysis.similarity.vectors import cosine
+from analysis.similarity.vectors import change, cosine
 
 
 class UpdateLikeness(NamedTuple):
@@ -24,9 +24,11 @@ def update_likeness(icl: Floats, before: Floats, after: Floats) -> UpdateLikenes
     The direct comparison of 2212.10559, section 3 (equations 9 and 10), with the tensors that
     attention used. `icl`, `before`, `after`: (layer, key/value head, value dim, key dim).
     """
-    wide = [np.asarray(one, dtype=np.float64) for one in (icl, before, after)]
-    context, tuned = wide[0], wide[2] - wide[1]
-    flat = [one.reshape(*one.shape[:2], -1) for one in (context, tuned)]
+    wide = [
+        np.asarray(one, dtype=np.float64).reshape(*one.shape[:2], -1)
+        for one in (icl, before, after)
+    ]
+    flat = [wide[0], change(wide[2], wide[1])]
     sizes = [np.linalg.norm(one, axis=-1) for one in flat]
     known = sizes[0] > 0
     ratio = np.where(known, sizes[1] / np.where(known, sizes[0], 1.0), np.nan)

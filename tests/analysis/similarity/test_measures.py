@@ -144,6 +144,20 @@ def test_no_update_has_no_direction() -> None:
     assert_allclose(MEASURES["update norm (FT)"].of(one._replace(ft=one.zsl)), 0)
 
 
+def test_what_rounding_parts_has_no_direction() -> None:
+    """A run again, as float32 has it: below 1e-5 of h and of the scores; above it counts."""
+    one, noise = runs(8), runs(9)
+    keys = ("SimAOU", "SimAOU (orthogonal)", "SimAOU (normalised)", "SimAM-delta")
+    for size, defined in ((1e-7, False), (1e-3, True)):
+        again = made(one.zsl)._replace(
+            h=one.zsl.h + size * noise.icl.h, scores=one.zsl.scores + size * noise.icl.scores
+        )
+        for key in (*keys, "SimAM-delta (centred)"):
+            found = MEASURES[key].of(one._replace(icl=again))
+            assert np.isfinite(found).all() == defined
+            assert np.isnan(found).all() != defined
+
+
 def many(moved: Callable[[np.random.Generator, Floats], Floats], *, width: int = 256) -> list[Runs]:
     """Runs whose updates are drawn independently of each other."""
     found = []
