@@ -127,7 +127,7 @@ def seen_at_last(place: Place, ids: Tensor, rows: Tensor, *, own: int) -> tuple[
     with tapped(place.model, last=True) as found:
         if attention_path(place.model) == "eager":
             logits = _eager_logits(place, ids, rows)
-            kept = _kept_of_taps(place, found)
+            kept = _kept_of_taps(place, found, own)
         else:
             recorder, cache = _recorder(place, ids, own)
             logits = _fast_logits(place, ids, rows, recorder, cache)
@@ -190,7 +190,7 @@ def _eager_logits(place: Place, ids: Tensor, rows: Tensor) -> Tensor:
     return logits[:, (rows + len(place.inline)).to(logits.device)].float()
 
 
-def _kept_of_taps(place: Place, found: Tapped) -> dict[int, LayerScores]:
+def _kept_of_taps(place: Place, found: Tapped, own: int) -> dict[int, LayerScores]:
     kept = {}
     for layer, query in found.queries.items():
         key, value = (x[layer].transpose(1, 2) for x in (found.keys, found.values))
@@ -201,9 +201,18 @@ def _kept_of_taps(place: Place, found: Tapped) -> dict[int, LayerScores]:
         heads, groups = query.shape[2], key.shape[1]
         every = every.repeat_interleave(heads // groups, 1)
         wide = [x if x.dtype == torch.float64 else x.float() for x in (query[:, 0], every)]
-        scores = torch.einsum("bhd,bhkd->bhk", *wide)
-        kept[layer] = LayerScores(scores * _scaling(place.model, query.shape[-1]), key, value)
+        scores = torch.einsum("bhd,bhkd->bhk", *wide) * _scaling(place.model, query.shape[-1])
+        scores[..., : _hidden(place.model, layer, scores.shape[-1], own)] = torch.nan
+        kept[layer] = LayerScores(scores, key, value)
     return kept
+
+
+def _hidden(model: Any, layer: int, count: int, own: int) -> int:
+    """How many of so many keys a layer's window hides from the last token, its own left out."""
+    kinds = getattr(model.config, "attention_layers", ())
+    if model.config.model_type not in _UNSCALED or kinds[layer] != "local":
+        return 0
+    return max(0, count - max(own, int(model.config.window_size)))
 
 
 def _scaling(model: Any, dim: int) -> float:

@@ -141,6 +141,20 @@ def test_keys_outside_a_window_are_nan() -> None:
     assert np.isfinite(earlier[..., -1]).all()
 
 
+def test_keys_outside_a_window_of_local_layers_are_nan() -> None:
+    """GPT-Neo by turns: layer 0 sees everything, layer 1 a window of 4, like Mistral's."""
+    runs = all_runs(tiny_family("gpt-neo"), hand_made())
+    of_five, of_three = (runs[query]["icl"].earlier for query in (0, 1))
+    assert of_five is not None
+    assert of_three is not None
+    assert np.isfinite(of_five[0]).all()
+    assert np.isnan(of_five[1]).all()
+    assert np.isfinite(of_three[0]).all()
+    assert np.isnan(of_three[1, :, :-1]).all()
+    assert np.isfinite(of_three[1, :, -1]).all()
+    assert np.isfinite(runs[0]["icl"].scores).all()
+
+
 def test_records_do_not_depend_on_blocks_or_chunks() -> None:
     model, prompts = tiny_family("llama"), hand_made()
     together = all_runs(model, prompts)
