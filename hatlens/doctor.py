@@ -11,7 +11,8 @@ from hatlens.progress import Report, silent
 from hatlens.sets import MAIN, StudySets, draw_sets
 from hatlens.study_cost import Estimate, study_cost
 from hatlens.tokenizer_facts import TokenizerFacts, tokenizer_facts
-from probes.families import Family, family_of
+from probes.families import family_of
+from probes.family import Family
 from probes.model_facts import attention_path, positions_depend_on_length, window
 from probes.models import LoadedModel
 from probes.parity import ParityReport, parity_gate

@@ -1,6 +1,7 @@
 """Writes docs/families.md from the table: ``python -m probes.families_page > docs/families.md``."""
 
-from probes.families import FAMILIES, Family
+from probes.families import FAMILIES
+from probes.family import Family
 
 _OPENING = """\
 # Families
@@ -30,10 +31,10 @@ Hybrids are captured in their layers of softmax attention only.
 _CLOSING = """
 ## Adding a family
 
-Add one row to `FAMILIES` in `probes/families.py`: its name, its `model_type`, its path, why, and
-settings that make it tiny; then write this page again. The tests build it and do the rest. A family
-on the eager path also needs its rule of scores (such as ALiBi) by hand, in
-`tests/probes/test_every_family.py`.
+Add one row to the table in `probes/attention_families.py`, or for recurrences and convolutions in
+`probes/recurrent_families.py`: its name, its `model_type`, its path, why, and settings that make it
+tiny; then write this page again. The tests build it and do the rest. A family on the eager path
+also needs its rule of scores (such as ALiBi) by hand, in `tests/probes/test_every_family.py`.
 """
 
 
