@@ -2,52 +2,30 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from analysis.bank import BANK, Hypothesis, hypothesis_named, rows
+from analysis.bank import BANK, Hypothesis
 from analysis.behaviour import Behaviour, behaviour
-from analysis.ceiling import ceiling, correlation_with, score_scale
-from analysis.design import ContextArrays
-from analysis.row_test import RowTest, row_test
-from analysis.separability import Separability, told_apart, untold
-from analysis.survey import Alone, survey
-from analysis.verdict import Verdict, attention_verdict
+from analysis.row_test import row_test
+from analysis.separability import told_apart, untold
+from analysis.survey import survey
+from analysis.verdict import attention_verdict
 from hatlens import stored_rows, tables
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
 from hatlens.controls import controls_result, controls_table, reliability, run_controls
 from hatlens.evidence import rests_on, rests_on_sentence
-from hatlens.headline import headline
 from hatlens.hypotheses import Own, resolve
 from hatlens.progress import Report
 from hatlens.sets import MAIN, StoredSet, load_set
 from hatlens.stages import STAGES, Evidence
 from hatlens.stages.reading import mean_answers
 from hatlens.store import RunFolder, json_text, plain
-from probes.rows import PARTS
+from hatlens.study_result import Tested, study_result
 from prompts.refusal import Refusal
-
-TRIED = (
-    "the default layout and codec were chosen among several, on other contexts than these; "
-    "settings that you tried yourself are not counted"
-)
-
-
-@dataclass(frozen=True)
-class Tested:
-    """One model's rows and answers, tested."""
-
-    variant: str
-    seed: int
-    arrays: ContextArrays
-    test: RowTest
-    behaviour: Behaviour
-    alone: tuple[Alone, ...]
-    separability: Separability | None = None
 
 
 def conclude(
@@ -71,22 +49,15 @@ def conclude(
         row_names=labels.names(),
         preview=preview_reason(config, folder),
     )
-    controls = run_controls(config, folder, tested[0].arrays, hypotheses, with_bank(hypotheses))
-    evidence = Evidence(
-        config, folder, main, tested[0].arrays, tested[0].test, with_bank(hypotheses)
-    )
+    arrays, bank = tested[0].arrays, with_bank(hypotheses)
+    controls = run_controls(config, folder, arrays, hypotheses, bank)
+    evidence = Evidence(config, folder, main, arrays, tested[0].test, bank)
     concluded = {stage.name: stage.conclude(evidence) for stage in STAGES}
     found = {name: one for name, one in concluded.items() if one is not None}
     texts, _ = stored_rows.answers(folder, TRAINED)
     folder.write_tables(
         {
-            "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
-            "alone": pd.concat([tables.alone_table(labels, one) for one in tested]),
-            "families": pd.concat([tables.family_table(labels, one) for one in tested]),
-            "behaviour": tables.behaviour_table(tested[0].behaviour, main),
-            "agreement": tables.agreement_table(tested[0].behaviour),
-            **tables.separability_tables(tested[0].separability),
-            "answers": tables.answers_table(tested[0].arrays, main, texts),
+            **study_tables(labels, tested, main, texts),
             **({"controls": controls_table(labels, controls)} if controls else {}),
             **{name: table for one in found.values() for name, table in one.tables.items()},
         }
@@ -103,6 +74,25 @@ def conclude(
     result["verdict"]["rests_on"] = evidence_lines
     result["verdict"]["sentence"] += f" {rests_on_sentence(evidence_lines)}"
     folder.write_text("results.json", json_text(result))
+
+
+def study_tables(
+    labels: stored_rows.RowLabels,
+    tested: Sequence[Tested],
+    main: StoredSet,
+    texts: NDArray[np.str_],
+) -> dict[str, pd.DataFrame]:
+    """The tables that every study has; `texts` are the answers as printed."""
+    trained = tested[0]
+    return {
+        "row_test": pd.concat([tables.row_table(labels, one) for one in tested]),
+        "alone": pd.concat([tables.alone_table(labels, one) for one in tested]),
+        "families": pd.concat([tables.family_table(labels, one) for one in tested]),
+        "behaviour": tables.behaviour_table(trained.behaviour, main),
+        "agreement": tables.agreement_table(trained.behaviour),
+        **tables.separability_tables(trained.separability),
+        "answers": tables.answers_table(trained.arrays, main, texts),
+    }
 
 
 def main_set(folder: RunFolder) -> StoredSet:
@@ -185,115 +175,3 @@ def preview_reason(config: StudyConfig, folder: RunFolder) -> str:
     if config.quantize:
         reasons.append(f"{config.quantize} weights where a verdict needs float32")
     return "; ".join(reason for reason in reasons if reason)
-
-
-def study_result(
-    folder: RunFolder,
-    tested: list[Tested],
-    labels: stored_rows.RowLabels,
-    verdict: Verdict,
-    seconds: float,
-) -> dict[str, Any]:
-    """The object that ``hatlens probe --json`` prints."""
-    manifest = folder.manifest()
-    trained = tested[0]
-    design, found = trained.test.design, trained.behaviour
-    measured = manifest.get("measured", {})
-    model = manifest["model"]
-    result: dict[str, Any] = plain(
-        {
-            "model": {k: model[k] for k in ("name", "file_hash", "layers", "heads", "kv_heads")},
-            "task": manifest["task"],
-            "parity": manifest["parity"],
-            "behaviour": tables.behaviour_result(found),
-            "row_test": tables.best_rows(labels, trained.test),
-            "rows": {
-                "tested": trained.test.tested,
-                "blind": trained.test.blind,
-                "outside": trained.test.outside,
-            },
-            "design": {
-                "attainable": design.attainable,
-                "identifies": design.identifies,
-                "mde": design.mde,
-            },
-            "pairs": tables.pairs_result(trained.test),
-            "weights": weights_of_best(folder, labels, trained),
-            "correction": {
-                "rows": trained.test.tested,
-                "hypotheses": len(trained.test.hypotheses),
-                "flips": trained.test.flips,
-                "folds": trained.test.folds,
-                "unit": manifest["contexts"]["unit"],
-                "also_tried": TRIED,
-            },
-            "twins": [
-                {
-                    "kind": one.variant,
-                    "seed": one.seed,
-                    "row_test": tables.best_rows(labels, one.test),
-                    "behaviour": tables.behaviour_result(one.behaviour),
-                    "rows": {"tested": one.test.tested, "blind": one.test.blind},
-                }
-                for one in tested[1:]
-            ],
-            "agreement": tables.agreement_result(found),
-            "separability": tables.separability_result(trained.separability),
-            "verdict": {
-                "label": verdict.label,
-                "sentence": f"{found.sentence} {verdict.sentence}",
-                "attention": verdict.sentence,
-                "families": verdict.families,
-            },
-            "preview": verdict.preview,
-            "cost": {
-                "study_seconds": measured.get("seconds"),
-                "analysis_seconds": seconds,
-                "forward_seconds": sum(
-                    stored_rows.forward_seconds(folder, one.variant) for one in tested
-                ),
-                "capture_overhead": manifest.get("capture_overhead"),
-                "peak_bytes": measured.get("peak_bytes"),
-            },
-            "warnings": manifest["contexts"]["warnings"],
-            "manifest": {
-                key: manifest[key]
-                for key in ("versions", "contexts", "load_seconds", "notes")
-                if key in manifest
-            },
-        }
-    )
-    verdict_entry = result["verdict"]
-    verdict_entry["headline"] = headline(result)
-    verdict_entry["sentence"] = f"{verdict_entry['headline']} {verdict_entry['sentence']}"
-    return result
-
-
-def weights_of_best(
-    folder: RunFolder, labels: stored_rows.RowLabels, tested: Tested
-) -> dict[str, Any] | None:
-    """Softmax weights of the best head beside least squares, with the ceiling of its score scale.
-
-    None where no row is tested, or where the best row is a layer's sum (which has no softmax).
-    """
-    best = tested.test.chosen[0]
-    place = labels.table().iloc[best.row]
-    if best.row < 0 or place["head"] == stored_rows.LAYER_SUM:
-        return None
-    at = (
-        slice(None),
-        slice(None),
-        labels.layers.index(place["layer"]),
-        place["head"],
-        PARTS.index(place["part"]),
-    )
-    weights = stored_rows.read_cells(folder, TRAINED, MAIN, "weight")[at]
-    scores = stored_rows.read_cells(folder, TRAINED, MAIN, "score")[at]
-    least_squares = rows(hypothesis_named("ols"), tested.arrays)
-    scale = float(score_scale(scores[:, :, None])[0])
-    return {
-        **place.to_dict(),
-        "correlation": correlation_with(weights, least_squares),
-        "ceiling": float(ceiling(least_squares, scale)),
-        "score_scale": scale,
-    }

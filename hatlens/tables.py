@@ -18,7 +18,7 @@ from hatlens.sets import StoredSet
 from hatlens.stored_rows import RowLabels
 
 if TYPE_CHECKING:
-    from hatlens.conclude import Tested
+    from hatlens.study_result import Tested
 
 SHOWN_PREDICTORS = {
     "mean": "uniform",
