@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtrit
 
 from analysis.agreement import are_kin
 from analysis.design import Floats
@@ -126,7 +126,7 @@ class RatioBounds(NamedTuple):
     def low(self, comparisons: Counts) -> Floats:
         """Lower ends, widened for that many comparisons in each run (R,); NaN below two units."""
         freedom = np.where(self.number > 1, self.number - 1.0, np.nan)
-        quantile = stats.t.ppf(1 - ALPHA / 2 / comparisons[:, None], freedom)
+        quantile = stdtrit(freedom, 1 - ALPHA / 2 / comparisons[:, None])
         a = np.where(np.abs(self.skewness) < 3e-9, np.nan, self.skewness / 3)
         number = np.maximum(self.number, 1)
         root = np.sqrt(number)
