@@ -158,47 +158,6 @@ def test_what_rounding_parts_has_no_direction() -> None:
             assert np.isnan(found).all() != defined
 
 
-def many(moved: Callable[[np.random.Generator, Floats], Floats], *, width: int = 256) -> list[Runs]:
-    """Runs whose updates are drawn independently of each other."""
-    found = []
-    for seed in range(300):
-        rng = np.random.default_rng([seed, 1])
-        zsl = record(seed, width=width)
-        icl, ft = (zsl._replace(h=moved(rng, zsl.h)) for _ in range(2))
-        found.append(Runs(icl, zsl, ft))
-    return found
-
-
-def average(key: str, every: list[Runs]) -> tuple[float, float]:
-    """The mean over queries, and its standard error."""
-    values = np.array([MEASURES[key].of(one).mean() for one in every])
-    return float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def test_unrelated_updates_that_shrink_look_alike_unless_orthogonal() -> None:
-    """Both runs halve h and add noise of their own: the shrinkage is all they have in common."""
-
-    def shrunk(rng: np.random.Generator, h: Floats) -> Floats:
-        return 0.5 * h + 0.5 * rng.standard_normal(h.shape)
-
-    every = many(shrunk)
-    plain, _ = average("SimAOU", every)
-    # The common part is .5 h (norm^2 .25 w), each one's own .25 w: cosine .25 / .5.
-    assert plain == pytest.approx(0.5, abs=0.02)
-    orthogonal_mean, error = average("SimAOU (orthogonal)", every)
-    assert abs(orthogonal_mean) < 4 * error
-
-
-def test_unrelated_updates_reach_the_floor_of_the_normalised_variant() -> None:
-    every = many(lambda rng, h: h + 0.8 * rng.standard_normal(h.shape))
-    found, _ = average("SimAOU (normalised)", every)
-    floor, _ = average("SimAOU (floor)", every)
-    assert found == pytest.approx(floor, abs=0.01)
-    assert floor > 0.05
-    plain, error = average("SimAOU", every)
-    assert abs(plain) < 4 * error
-
-
 def test_the_floor_is_a_quarter_at_the_norm_ratio_that_was_published() -> None:
     """Updates orthogonal to h and sqrt(3) times as long: cos(h_run, h_ZSL) = 1/2."""
     zsl = record(0)._replace(h=np.eye(LAYERS, WIDTH))
