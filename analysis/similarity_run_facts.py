@@ -22,6 +22,7 @@ RUNS = {
     "ft-task": "fine-tuned on another task",
     "icl-wrong": "with wrong labels",
     "icl-order": "in another order",
+    "icl-other": "with other demonstrations",
     "irrelevant": "behind text of no task",
     "zsl-matched": "alone, at its position in the prompt",
 }

@@ -142,11 +142,12 @@ class _Maker(NamedTuple):
         used = len(prompts.demonstrations)
         shown = drawn.demonstrations[:used]
         rng = np.random.default_rng([self.config.seed, 6, place])
+        before = {"irrelevant": _irrelevant(prompts, self.loaded)}
         other = None
         if drawn.mismatched:
             learnt = self.tokens(drawn.mismatched[:used], queries)
             other = lessons_of(learnt)
-        before = {"irrelevant": _irrelevant(prompts, self.loaded)}
+            before["icl-other"] = _before(learnt)
         if (wrong := wrong_labels(self.source.task, shown, rng)) is not None:
             before["icl-wrong"] = _before(self.tokens(wrong, queries))
         orders = further_orders(used, max(1, self.config.orders), rng)

@@ -46,7 +46,7 @@ def test_icl_and_ft_see_the_same_in_the_same_order(loaded: LoadedModel, task: Pa
 
 def test_other_runs_have_as_many_tokens_or_the_same_lines(loaded: LoadedModel, task: Path) -> None:
     one = fed_with(loaded, task, demos=4).sets[0]
-    assert set(one.before) == {"irrelevant", "icl-wrong", "icl-order"}
+    assert set(one.before) == {"irrelevant", "icl-wrong", "icl-order", "icl-other"}
     lines = [text(loaded, d) for d in one.prompts.alone]
     order = text(loaded, one.before["icl-order"])
     assert sorted(order.split("T: ")) == sorted(" ".join(lines).split("T: ")) or all(
@@ -60,7 +60,9 @@ def test_other_runs_have_as_many_tokens_or_the_same_lines(loaded: LoadedModel, t
     assert one.other is not None
     assert one.task is not None
     assert len(one.other.alone) == len(one.task.alone) == 4
-    assert not {text(loaded, d) for d in one.other.alone} & set(lines)
+    others = [text(loaded, d) for d in one.other.alone]
+    assert not set(others) & set(lines)
+    assert text(loaded, one.before["icl-other"]) == " ".join(others)
 
 
 def test_more_queries_change_no_set(loaded: LoadedModel, task: Path) -> None:
