@@ -7,6 +7,7 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from analysis import report_tables
+from analysis.dose_figure import dose_pictures
 from analysis.number_text import (
     interval_text,
     number_text,
@@ -59,6 +60,7 @@ def render(result: Result, tables: Tables) -> str:
         accuracy=accuracy(result),
         measures=measures(result),
         pictures=pictures(tables),
+        doses=dose_pictures(tables.get("dose")),
         baselines=baselines(result),
         recovered=recovered(result),
         published=published(tables),

@@ -22,6 +22,7 @@ from probes.finetune_loss import (
     training_attention,
 )
 from probes.finetune_recipe import (
+    Batch,
     Diverged,
     LossTokens,
     Method,
@@ -50,6 +51,7 @@ def fine_tune(
     step_norm: StepNorm = "matched",
     readout: Readout = "block",
     layer_loss: LayerLoss = "sum",
+    batch: Batch = "one",
     matched_to: FineTuned | None = None,
     online: bool = False,
     record: Callable[[Step], None] | None = None,
@@ -65,21 +67,24 @@ def fine_tune(
 
     `step_norm` (lcgd only): "matched" gives each layer's step the norm of the same step of a "gd"
     run at this rate (`matched_to`, or one that is run first); "shared" takes the rate as it is,
-    as published, though layer-causal gradients are far larger. `online`: steps hold what the
-    tokens of their demonstration were before the step. `record` is called with each step.
+    as published, though layer-causal gradients are far larger. `batch`: "whole" takes a single step
+    down the mean of all demonstrations' gradients, in which their order is lost. `online`: steps
+    hold what the tokens of their demonstration were before the step. `record` is called with each.
 
     When this returns or raises, the model has its own tensors, untouched. Raises `Diverged` when a
     loss is not finite, or is more above the base model's on the same demonstration than the loss of
     a uniform guess over the vocabulary.
     """
     module = the_module(loaded)
-    recipe = Recipe(method, rate, loss_tokens, layer, step_norm, readout, layer_loss)
+    recipe = Recipe(method, rate, loss_tokens, layer, step_norm, readout, layer_loss, batch)
     refuse_recipe(recipe, module)
+    if online and batch == "whole":
+        raise Refusal("needed one step a demonstration to see tokens before it, came batch 'whole'")
     lessons = lessons_of(demonstrations, answers, recipe)
     wanted = None
     if method == "lcgd" and step_norm == "matched":
         plain = matched_to or fine_tune(
-            loaded, demonstrations, answers, rate=rate, loss_tokens=loss_tokens
+            loaded, demonstrations, answers, rate=rate, loss_tokens=loss_tokens, batch=batch
         )
         wanted = _norms_of(plain, recipe, lessons)
     run = _Run(module, recipe, wanted, online, record)
@@ -100,14 +105,17 @@ class _Run:
         moving = MOVING[self.recipe.method](self.module, self.recipe.layer)
         layers = tuple(sorted({one.layer for one in moving if one.layer is not None}))
         base = [self.loss(taught) for taught in lessons]
+        whole = self.recipe.batch == "whole"
+        batches = [lessons] if whole else [[taught] for taught in lessons]
+        before = [float(np.mean(base))] if whole else base
         steps: list[Step] = []
         with trainable_copies(moving) as copies:
-            for place, taught in enumerate(lessons):
-                steps.append(self.one(place, taught, base[place], moving, layers))
+            for place, some in enumerate(batches):
+                steps.append(self.one(place, some, before[place], moving, layers))
                 if self.record is not None:
                     self.record(steps[-1])
             closing = self.loss(lessons[-1])
-            self.refuse_divergence(len(lessons), closing, base[-1])
+            self.refuse_divergence(len(steps), closing, base[-1])
         return FineTuned(
             model=self.module,
             recipe=self.recipe,
@@ -121,12 +129,19 @@ class _Run:
         )
 
     def one(
-        self, place: int, taught: Lesson, base: float, moving: list[Moving], layers: tuple[int, ...]
+        self,
+        place: int,
+        some: list[Lesson],
+        base: float,
+        moving: list[Moving],
+        layers: tuple[int, ...],
     ) -> Step:
+        gradients = GRADIENTS[self.recipe.method]
         with tapped(self.module) if self.online else nullcontext() as found:
-            losses = GRADIENTS[self.recipe.method](self.module, taught, self.recipe)
+            losses = _mean([gradients(self.module, taught, self.recipe) for taught in some])
         self.refuse_divergence(place, losses.mean, base)
-        factors = self.factors(place, moving, layers)
+        # Gradients add up over the lessons, and the step is down their mean.
+        factors = self.factors(place, moving, layers, self.recipe.rate / len(some))
         norms = _move(moving, factors)
         other = norms.pop(None, 0.0)
         return Step(
@@ -139,10 +154,10 @@ class _Run:
         )
 
     def factors(
-        self, place: int, moving: list[Moving], layers: tuple[int, ...]
+        self, place: int, moving: list[Moving], layers: tuple[int, ...], rate: float
     ) -> dict[int | None, float]:
         """What each layer's gradient is multiplied by: the rate, or what gives the wanted norm."""
-        factors: dict[int | None, float] = dict.fromkeys((*layers, None), self.recipe.rate)
+        factors: dict[int | None, float] = dict.fromkeys((*layers, None), rate)
         if self.wanted is not None:
             for layer, wanted in zip(layers, self.wanted[place], strict=True):
                 own = math.sqrt(sum(_square(_gradient(m)) for m in moving if m.layer == layer))
@@ -166,6 +181,12 @@ class _Run:
             step=step,
             loss=loss,
         )
+
+
+def _mean(losses: list[Losses]) -> Losses:
+    by_layer = [one.by_layer for one in losses if one.by_layer is not None]
+    mean = float(np.mean([one.mean for one in losses]))
+    return Losses(mean, np.mean(by_layer, axis=0) if by_layer else None)
 
 
 def _plain_backward(module: Any, taught: Lesson, recipe: Recipe) -> Losses:
@@ -231,6 +252,7 @@ def _array(tensor: Tensor) -> NDArray[np.floating]:
 def _norms_of(plain: FineTuned, recipe: Recipe, lessons: list[Lesson]) -> NDArray[np.float64]:
     """The step norms (step, layer) of plain descent, refused where it learnt something else."""
     same = plain.recipe[:3] == ("gd", recipe.rate, recipe.loss_tokens)
+    same = same and plain.recipe.batch == recipe.batch
     learnt = [taught.ids.numpy() for taught in lessons]
     if not same or not plain.learnt(learnt):
         raise Refusal(

@@ -16,6 +16,7 @@ from prompts.refusal import Refusal, unknown_name
 Method = Literal["gd", "lcgd", "whole", "value-layer"]
 LossTokens = Literal["all", "label"]
 StepNorm = Literal["matched", "shared"]
+Batch = Literal["one", "whole"]
 
 
 class Diverged(Refusal):
@@ -40,6 +41,7 @@ class Recipe(NamedTuple):
     step_norm: str
     readout: Readout
     layer_loss: LayerLoss
+    batch: Batch = "one"
 
 
 def refuse_recipe(recipe: Recipe, module: Any) -> None:
@@ -52,6 +54,7 @@ def refuse_recipe(recipe: Recipe, module: Any) -> None:
         ("step norm", recipe.step_norm, ("matched", "shared")),
         ("read-out", recipe.readout, ("block", "attention")),
         ("layer loss", recipe.layer_loss, ("sum", "mean")),
+        ("batch", recipe.batch, ("one", "whole")),
     ):
         if value not in known:
             raise unknown_name(name, value, known)

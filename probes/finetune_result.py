@@ -24,7 +24,8 @@ class OnlineTokens(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step. `loss`: of its demonstration before the step, mean over counted tokens, in nats.
+    """One step. `loss`: of its demonstration before the step, mean over counted tokens, in nats (of
+    a step on all demonstrations: mean over them).
 
     `layer_losses` (layer,): of each layer's read-out, None but for `lcgd`. `update_norms`
     (layer,): Euclidean norm of the change of the layer's moving weights; `other_norm`: of those
@@ -43,8 +44,8 @@ class Step(NamedTuple):
 class FineTuned:
     """What fine-tuning made: weights that can be put in place of the base model's, and its steps.
 
-    `layers`: the model's own index of each entry of `update_norms`. `base_losses` (step,): of every
-    demonstration by the base weights. `closing_loss`: of the last
+    `layers`: the model's own index of each entry of `update_norms`. `base_losses` (demonstration,):
+    of every one by the base weights. `closing_loss`: of the last
     demonstration, after the last step. `demonstrations`: the tokens that were learnt, in order.
     """
 

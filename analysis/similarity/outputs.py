@@ -58,12 +58,13 @@ class OrderSensitivity(NamedTuple):
     """How much the order of the demonstrations matters to one query.
 
     `total`: standard deviation over orders of each word's probability, summed over the vocabulary
-    (2310.08540, section 4). `per_change`: the same over the mean |p - p_ZSL| summed over words;
-    NaN where nothing changes.
+    (2310.08540, section 4). `change`: mean over orders of |p - p_ZSL| summed over words.
+    `per_change`: total over change; NaN where nothing changes.
     """
 
     total: float
     per_change: float
+    change: float
 
 
 def order_sensitivity(orders: Floats, zsl: Floats) -> OrderSensitivity:
@@ -76,4 +77,4 @@ def order_sensitivity(orders: Floats, zsl: Floats) -> OrderSensitivity:
     p, base = np.exp(np.asarray(orders, np.float64)), np.exp(np.asarray(zsl, np.float64))
     total = float(p.std(axis=0, ddof=1).sum())
     change = float(np.abs(p - base).sum(axis=1).mean())
-    return OrderSensitivity(total, total / change if change > 0 else float("nan"))
+    return OrderSensitivity(total, total / change if change > 0 else float("nan"), change)

@@ -49,6 +49,9 @@ def similarity(
     kate_queries: Annotated[
         int | None, Option(help="queries of the leave-one-out effects, 0 for none")
     ] = None,
+    dose: Annotated[
+        bool, Option("--dose", help="also gd and lcgd at five update norms, ten fine-tunings a set")
+    ] = False,
     features: s.Features = None,
     condition: s.Condition = None,
     noise: s.Noise = None,

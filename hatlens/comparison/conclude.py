@@ -21,6 +21,7 @@ from hatlens.comparison.compare import (
     lines_of,
 )
 from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.dose import dose_result, dose_table
 from hatlens.comparison.left_out import kate_result, left_out_table
 from hatlens.comparison.orders import orders_result
 from hatlens.comparison.regression import REGRESSION
@@ -48,6 +49,8 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result, made = concluded(config, stored, manifest, resamples)
     result["order_sensitivity"] = orders_result(config, folder)
     result["kate"] = kate_result(config, folder)
+    result["dose"] = dose_result(config, folder)
+    made |= dose_table(config, folder)
     made |= left_out_table(config, folder)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)

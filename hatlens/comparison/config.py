@@ -29,7 +29,7 @@ OptionalCount = Annotated[Count | None, BeforeValidator(_optional)]
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_one_or_more)]
 Rate = Annotated[Number | None, BeforeValidator(_auto)]
 
-FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries", "kate_queries")
+FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries", "kate_queries", "dose")
 """Settings that may change on stored cells: a twin is added, the analysis is done again."""
 
 
@@ -77,8 +77,9 @@ class SimilarityConfig(BaseModel):
     twins: Texts = ("score-scale-matched", "shuffled")
     twin_seeds: Counts = (0,)
     orders: Count = Field(0, ge=0, le=100)
-    order_queries: Count = Field(4, ge=1, le=1000)
+    order_queries: Count = Field(8, ge=1, le=1000)
     kate_queries: Count = Field(0, ge=0, le=10_000)
+    dose: Flag = False
 
     @property
     def positions(self) -> tuple[Literal["answer", "label0"], ...]:

@@ -11,7 +11,7 @@ from analysis.similarity.updates import relative_norm_ft
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.cutting import Lessons
 from probes.finetune import fine_tune
-from probes.finetune_recipe import Diverged
+from probes.finetune_recipe import Batch, Diverged
 from probes.finetune_result import FineTuned
 from probes.models import LoadedModel
 from probes.three_runs import run_conditions
@@ -46,8 +46,9 @@ def learn(
     rate: float,
     *,
     online: bool = False,
+    batch: Batch = "one",
 ) -> FineTuned:
-    """One step on each demonstration; a rate of 0 takes steps that change nothing."""
+    """One step on each demonstration, or on all at once ("whole"); a rate of 0 changes nothing."""
     options: dict[str, Any] = {"layer": config.layer} if config.ft == "value-layer" else {}
     options["loss_tokens"], counted = lessons.counted(config.loss_tokens)
     return fine_tune(
@@ -60,6 +61,7 @@ def learn(
         step_norm=config.step_norm,
         readout=config.readout,
         layer_loss=config.layer_loss,
+        batch=batch,
         online=online,
         **options,
     )

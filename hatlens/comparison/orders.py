@@ -1,12 +1,14 @@
 """How much the order of the demonstrations matters, in the prompt and in fine-tuning."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.claims.finding import Finding, not_assessable
+from analysis.claims.order import order_finding
 from analysis.inference import Interval, mean_interval
 from analysis.similarity.outputs import order_sensitivity
 from analysis.similarity.records import Floats
@@ -15,43 +17,66 @@ from hatlens.comparison.cutting import lessons_of
 from hatlens.comparison.feed import SetFeed
 from hatlens.comparison.fitting import learn
 from hatlens.store import RunFolder
-from probes.finetune_recipe import Diverged
+from probes.finetune_recipe import Batch, Diverged
 from probes.models import LoadedModel
 from probes.three_runs import run_conditions
 from probes.three_runs_queries import Condition
 from prompts.tasks.tokens import TaskPrompts
 
 LEAST = 2
+FULL_BATCH_ORDERS = 3
+"""Of one step on all demonstrations; the order is lost in it, which a few orders show."""
+PARTS = ("", "_per_change", "_change")
+Arrays = Mapping[str, NDArray[Any]]
+Order = tuple[int, ...]
 
 
 def order_cells(config: SimilarityConfig) -> list[str]:
     """One a set, of the trained model; none where fewer than two orders were asked for."""
     if config.orders < LEAST:
         return []
-    return [f"orders/trained/{place}" for place in range(config.sets)]
+    asked = f"{config.orders}-{config.order_queries}"
+    return [f"orders/trained/{place}-{asked}" for place in range(config.sets)]
 
 
 def run_orders(
     config: SimilarityConfig, loaded: LoadedModel, fed: SetFeed, rate: float
 ) -> Mapping[str, NDArray[Any]]:
-    """Order sensitivity (query,) of ICL and FT: ``icl``, ``ft``, and over the change from ZSL,
-    ``icl_per_change``, ``ft_per_change`` (2310.08540). NaN where a fine-tuning diverged.
+    """Order sensitivity (query,) of ``icl``, ``ft`` and ``full_batch``, one step on the mean
+    gradient of all demonstrations at k times the rate; with ``_change``, the change from ZSL, and
+    ``_per_change``, the one over the other (2310.08540). NaN where a fine-tuning diverged.
     """
     asked = first_queries(fed.prompts, config.order_queries)
-    none = np.zeros(0, dtype=np.int64)
-    zsl = next_logp(loaded, asked, Condition(none))
-    icl = np.array([next_logp(loaded, asked, Condition(t)) for t in fed.order_tokens])
-    found = {"icl": sensitivities(icl, zsl)}
-    try:
-        ft = np.array([tuned_logp(config, loaded, fed, asked, o, rate) for o in fed.orders])
-        found["ft"] = sensitivities(ft, zsl)
-    except Diverged:
-        found["ft"] = np.full_like(found["icl"], np.nan)
-    return {
-        name: values
-        for run, both in found.items()
-        for name, values in ((run, both[:, 0]), (f"{run}_per_change", both[:, 1]))
+    zsl = next_logp(loaded, asked, Condition(np.zeros(0, dtype=np.int64)))
+
+    def behind(tokens: NDArray[np.int64]) -> Floats:
+        return next_logp(loaded, asked, Condition(tokens))
+
+    def one_by_one(order: Order) -> Floats:
+        return tuned_logp(config, loaded, fed, asked, order, rate)
+
+    def at_once(order: Order) -> Floats:
+        return tuned_logp(config, loaded, fed, asked, order, rate * len(order), batch="whole")
+
+    found = {
+        "icl": in_orders(behind, fed.order_tokens, zsl),
+        "ft": in_orders(one_by_one, fed.orders, zsl),
+        "full_batch": in_orders(at_once, fed.orders[:FULL_BATCH_ORDERS], zsl),
     }
+    return {
+        f"{run}{part}": values[:, place]
+        for run, values in found.items()
+        for place, part in enumerate(PARTS)
+    }
+
+
+def in_orders(run: Callable[[Any], Floats], orders: Sequence[Any], zsl: Floats) -> Floats:
+    """Sensitivity, sensitivity per change, and change (query, 3); NaN where a run diverged."""
+    try:
+        logp = np.array([run(order) for order in orders])
+    except Diverged:
+        return np.full((len(zsl), len(PARTS)), np.nan)
+    return np.array([order_sensitivity(logp[:, q], zsl[q]) for q in range(len(zsl))])
 
 
 def first_queries(prompts: TaskPrompts, count: int) -> TaskPrompts:
@@ -70,10 +95,14 @@ def tuned_logp(
     loaded: LoadedModel,
     fed: SetFeed,
     asked: TaskPrompts,
-    order: tuple[int, ...],
+    order: Order,
     rate: float,
+    *,
+    batch: Batch = "one",
 ) -> Floats:
-    tuned = learn(config, loaded, lessons_of(fed.prompts).chosen(order), rate)
+    """Log-probabilities of the next token (query, word) after learning in an order."""
+    lessons = lessons_of(fed.prompts).chosen(order)
+    tuned = learn(config, loaded, lessons, rate, batch=batch)
     return next_logp(loaded, asked, Condition(np.zeros(0, dtype=np.int64), tuned))
 
 
@@ -86,18 +115,30 @@ def next_logp(loaded: LoadedModel, asked: TaskPrompts, condition: Condition) -> 
     return np.array([runs[query] for query in range(len(runs))])
 
 
-def sensitivities(orders: Floats, zsl: Floats) -> Floats:
-    """Sensitivity and sensitivity per change (query, 2) of (order, query, word)."""
-    return np.array([order_sensitivity(orders[:, q], zsl[q]) for q in range(len(zsl))])
-
-
 def orders_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any] | None:
-    """Means over sets and queries with intervals, and ICL's over FT's; None where not asked."""
-    names = order_cells(config)
-    if not names:
+    """Means over sets and queries of what `run_orders` gives, with intervals; None if not asked."""
+    if not order_cells(config):
         return None
-    cells = [folder.read_arrays(name) for name in names]
-    found: dict[str, Interval] = {
-        key: mean_interval(np.concatenate([cell[key] for cell in cells])) for key in cells[0]
-    }
-    return {"orders": config.orders, "queries": len(cells[0]["icl"]), **found}
+    found = stored_orders(config, folder)
+    means: dict[str, Interval] = {key: mean_interval(found[key].ravel()) for key in found}
+    return {"orders": config.orders, "queries": found["icl"].shape[1], **means}
+
+
+def stored_orders(config: SimilarityConfig, folder: RunFolder) -> Arrays:
+    """What `run_orders` gave, (set, query)."""
+    cells = [folder.read_arrays(name) for name in order_cells(config)]
+    return {key: np.stack([cell[key] for cell in cells]) for key in cells[0]}
+
+
+def order_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
+    """Whether ICL is as order-sensitive as fine-tuning on one demonstration after the other."""
+    if not order_cells(config):
+        return not_assessable("demonstrations were shown in one order (--orders 10)")
+    found = stored_orders(config, folder)
+    return order_finding(
+        found["icl_per_change"],
+        found["ft_per_change"],
+        icl_change=found["icl_change"],
+        ft_change=found["ft_change"],
+        full_batch=found["full_batch_per_change"],
+    )

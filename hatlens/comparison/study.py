@@ -9,6 +9,7 @@ import numpy as np
 
 from hatlens.comparison.cell import Plan, run_cell
 from hatlens.comparison.config import FREE, SimilarityConfig, build_similarity
+from hatlens.comparison.dose import dose_cells, run_dose
 from hatlens.comparison.feed import Fed, Source, drawn_source, feed
 from hatlens.comparison.left_out import left_out_cells, run_left_out
 from hatlens.comparison.orders import order_cells, run_orders
@@ -90,7 +91,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     folder.refuse_place()
     refuse_other_kind(folder)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
-    planned += order_cells(config) + left_out_cells(config)
+    planned += order_cells(config) + left_out_cells(config) + dose_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
@@ -126,6 +127,11 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
             used = len(fed.sets[0].prompts.demonstrations)
             folder.write_arrays(name, run_left_out(config, source, loaded, used))
             report("demonstrations left out in turn", 1, 1)
+    for place, name in enumerate(dose_cells(config)):
+        if not folder.has(name):
+            own = folder.read_arrays(cell_name(Variant(TRAINED), place))
+            stage = staged(report, f"set {place + 1} of {config.sets} at several doses")
+            folder.write_arrays(name, run_dose(config, loaded, fed.sets[place], own, stage))
     note_end(folder, time.monotonic() - began)
 
 

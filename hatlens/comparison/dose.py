@@ -1,0 +1,238 @@
+"""Plain and layer-causal descent at several doses, so that they can be compared where both move
+outputs by as much (2311.07772)."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from analysis.claims.finding import Finding, not_assessable
+from analysis.claims.layer_causal import METHODS, gain_at_equal_norm, judged, layer_causal_finding
+from analysis.similarity.measures import MEASURES
+from analysis.similarity.records import Floats, Runs
+from analysis.similarity.vectors import mean_defined
+from hatlens.comparison.cell import chunk_of
+from hatlens.comparison.config import SimilarityConfig
+from hatlens.comparison.cutting import lessons_of
+from hatlens.comparison.feed import SetFeed
+from hatlens.comparison.fitting import Fit, fit_at_norm, learn, update_norms
+from hatlens.comparison.orders import first_queries
+from hatlens.progress import Report
+from hatlens.store import RunFolder
+from probes.models import LoadedModel
+from probes.three_runs import run_conditions
+from probes.three_runs_queries import Condition
+from prompts.tasks.tokens import TaskPrompts
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Doses: update norms, mean over layers, over the one that the set's own fine-tuning reached."""
+DOSE_QUERIES = 50
+LIKENESS = ("SimAOU (orthogonal)", "SimAM-delta (centred)")
+NORM = "update norm (FT)"
+START: Mapping[str, float] = {"gd": 1.0, "lcgd": 0.1}
+"""The first rate that is tried over the set's own: layer-causal gradients are far larger."""
+Arrays = Mapping[str, NDArray[Any]]
+Result = dict[str, Any]
+
+
+class Kept(NamedTuple):
+    """What the measures of updates read of a run."""
+
+    h: Floats
+    scores: Floats
+
+
+class Curves(NamedTuple):
+    """Likeness to ICL by measure, and output change: (method, dose, set, query, layer)."""
+
+    likeness: Mapping[str, Floats]
+    norm: Floats
+
+
+def dose_cells(config: SimilarityConfig) -> list[str]:
+    """One a set, of the trained model; none where it was not asked for."""
+    return [f"dose/trained/{place}" for place in range(config.sets)] if config.dose else []
+
+
+def run_dose(
+    config: SimilarityConfig, loaded: LoadedModel, fed: SetFeed, own: Arrays, report: Report
+) -> Arrays:
+    """``METHOD/MEASURE`` (dose, query, layer) of both ways of descent, NaN where a dose diverged;
+    ``METHOD/rate``, ``METHOD/norm`` (dose,), ``METHOD/failed``.
+
+    `own`: the set's own cell, whose update norm and rate the doses begin at. Layer-causal descent
+    takes its steps at a shared rate, as published; its doses are reached by scaling the rate.
+    """
+    target = float(own["fit/ft/norm"])
+    said = str(own["failed"]) or ("" if target > 0 else "fine-tuning moved no output")
+    if said:
+        return {"failed": np.array(said)}
+    asked = first_queries(fed.prompts, DOSE_QUERIES)
+    none = np.zeros(0, dtype=np.int64)
+    shown = np.concatenate([none, *asked.demonstrations])
+    run = partial(kept_runs, config, loaded, fed, asked)
+    icl, zsl = run(Condition(shown)), run(Condition(none))
+    found: dict[str, NDArray[Any]] = {"failed": np.array("")}
+    for number, method in enumerate(METHODS):
+        fits = []
+        values: dict[str, list[Floats]] = {key: [] for key in (*LIKENESS, NORM)}
+        for fit in doses(config, loaded, fed, method, float(own["fit/ft/rate"]), target):
+            report("doses", number * len(FACTORS) + len(fits), len(METHODS) * len(FACTORS))
+            fits.append(fit._replace(tuned=None))
+            ft = None if fit.tuned is None else run(Condition(none, fit.tuned))
+            for key, of_dose in values.items():
+                of_dose.append(by_query(key, icl, zsl, ft))
+        found |= {f"{method}/{key}": np.stack(of_dose) for key, of_dose in values.items()}
+        found[f"{method}/rate"] = np.array([fit.rate for fit in fits])
+        found[f"{method}/norm"] = np.array([fit.norm for fit in fits])
+        found[f"{method}/failed"] = np.array([fit.failed for fit in fits])
+    return found
+
+
+def doses(
+    config: SimilarityConfig,
+    loaded: LoadedModel,
+    fed: SetFeed,
+    method: str,
+    rate: float,
+    target: float,
+) -> Iterator[Fit]:
+    """One fine-tuning a dose, one at a time, from the smallest; each begins at the last one's rate
+    in proportion."""
+    way = config.model_copy(update={"ft": method, "layer": None, "step_norm": "shared"})
+    make = partial(learn, way, loaded, lessons_of(fed.prompts))
+    norms = partial(update_norms, loaded, fed.norms)
+    steepness = rate * START[method] / target
+    for factor in FACTORS:
+        wanted = target * factor
+        fit = fit_at_norm(make, norms, rate=wanted * steepness, target=wanted)
+        if fit.tuned is not None and fit.norm > 0:
+            steepness = fit.rate / fit.norm
+        yield fit
+
+
+def kept_runs(
+    config: SimilarityConfig,
+    loaded: LoadedModel,
+    fed: SetFeed,
+    asked: TaskPrompts,
+    condition: Condition,
+) -> dict[int, Kept]:
+    """Every query in one run."""
+    runs = run_conditions(
+        loaded,
+        asked,
+        {"run": condition},
+        position=config.positions[0],
+        chunk=chunk_of(loaded, fed),
+    )
+    return {one.query: Kept(one.runs["run"].h, one.runs["run"].scores) for one in runs}
+
+
+def by_query(
+    key: str, icl: Mapping[int, Any], zsl: Mapping[int, Any], ft: Mapping[int, Any] | None
+) -> Floats:
+    """A measure (query, layer); NaN throughout without a fine-tuned run."""
+    measure = MEASURES[key].of
+    moved = icl if ft is None else ft
+    values = np.stack([measure(Runs(icl[q], zsl[q], moved[q])) for q in range(len(icl))])
+    return np.full_like(values, np.nan) if ft is None else values
+
+
+def dose_curves(config: SimilarityConfig, folder: RunFolder) -> Curves | None:
+    """The stored curves of the sets whose fine-tuning did not diverge; None where none is."""
+    cells = [cell for cell in stored_doses(config, folder) if not str(cell["failed"])]
+    if not cells:
+        return None
+
+    def whole(key: str) -> Floats:
+        return np.stack(
+            [np.stack([cell[f"{m}/{key}"] for cell in cells], axis=1) for m in METHODS]
+        ).astype(np.float64)
+
+    return Curves({key: whole(key) for key in LIKENESS}, whole(NORM))
+
+
+def stored_doses(config: SimilarityConfig, folder: RunFolder) -> list[Arrays]:
+    return [folder.read_arrays(name) for name in dose_cells(config)]
+
+
+def dose_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
+    """Whether layer-causal descent is nearer to ICL than plain descent that moves as much."""
+    if not config.dose:
+        return not_assessable("both ways of descent were not run at several doses (--dose)")
+    curves = dose_curves(config, folder)
+    if curves is None:
+        return not_assessable("fine-tuning diverged, or moved nothing, on every set")
+    return layer_causal_finding(curves.likeness, curves.norm, rng=generator(config))
+
+
+def generator(config: SimilarityConfig) -> np.random.Generator:
+    return np.random.default_rng([config.seed, 10])
+
+
+def dose_result(config: SimilarityConfig, folder: RunFolder) -> Result | None:
+    """Gain of layer-causal over plain descent at equal output change; None where not asked for."""
+    if not config.dose:
+        return None
+    cells = stored_doses(config, folder)
+    curves = dose_curves(config, folder)
+    failures = [
+        {"set": place, "sentence": str(cell["failed"])}
+        for place, cell in enumerate(cells)
+        if str(cell["failed"])
+    ]
+    measures = [] if curves is None else [gain_entry(config, key, curves) for key in LIKENESS]
+    return {"factors": FACTORS, "measures": measures, "failures": failures}
+
+
+def gain_entry(config: SimilarityConfig, key: str, curves: Curves) -> Result:
+    """One measure's gain. `shared`: share of (set, query, layer) that could be compared, from a
+    relative output change `low` to `high`, means over these."""
+    one = gain_at_equal_norm(curves.likeness[key], curves.norm)
+    known = judged(one.gain, rng=generator(config))
+    layers = np.moveaxis(one.gain, -1, 0).reshape(one.gain.shape[-1], -1)
+    return {
+        "measure": key,
+        "gain": known.effect,
+        "p": known.p,
+        "by_layer": mean_defined(layers),
+        "sets": one.gain.shape[0],
+        "queries": one.gain.shape[1],
+        "shared": one.shared,
+        "layers_shared": one.layers,
+        "low": float(mean_defined(one.low.ravel())),
+        "high": float(mean_defined(one.high.ravel())),
+    }
+
+
+def dose_table(config: SimilarityConfig, folder: RunFolder) -> dict[str, pd.DataFrame]:
+    """One line a measure, way of descent, dose, set and layer, means over queries; by table name,
+    empty where not asked for."""
+    rows = [
+        {
+            "measure": key,
+            "method": method,
+            "dose": factor,
+            "set": place,
+            "layer": layer,
+            "relative_norm": norm,
+            "likeness": likeness,
+        }
+        for place, cell in enumerate(stored_doses(config, folder))
+        if not str(cell["failed"])
+        for key in LIKENESS
+        for method in METHODS
+        for dose, factor in enumerate(FACTORS)
+        for layer, (norm, likeness) in enumerate(
+            zip(
+                mean_defined(cell[f"{method}/{NORM}"][dose].T),
+                mean_defined(cell[f"{method}/{key}"][dose].T),
+                strict=True,
+            )
+        )
+    ]
+    return {"dose": pd.DataFrame(rows)} if rows else {}
