@@ -18,6 +18,7 @@ from analysis.report_facts import Fact, Facts
 from analysis.report_tables import Table
 from analysis.similarity.conditions import CONDITIONS, MATCHED
 from analysis.similarity_figures import by_layer_figure
+from analysis.similarity_numbers import absolute_errors, study_part
 from analysis.similarity_run_facts import (
     RUNS,
     Result,
@@ -58,6 +59,8 @@ def render(result: Result, tables: Tables) -> str:
         verdict=result["verdict"],
         warnings=result["warnings"],
         accuracy=accuracy(result),
+        absolute_errors=absolute_errors(result),
+        study=study_part(result),
         measures=measures(result),
         pictures=pictures(tables),
         doses=dose_pictures(tables.get("dose")),

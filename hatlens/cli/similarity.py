@@ -61,6 +61,9 @@ def similarity(
     template: Annotated[
         str | None, Option(help="plain text, or chat: the tokenizer's own chat template")
     ] = None,
+    study: Annotated[
+        str | None, Option(help="run folder of a `hatlens probe` study on the same examples")
+    ] = None,
     seed: s.Seed = None,
     revision: s.Revision = None,
     dtype: s.Dtype = None,
@@ -76,6 +79,7 @@ def similarity(
     """Compare what MODEL does with demonstrations in its prompt with what it does tuned on them."""
     flags = locals()
     from hatlens.comparison.config import SimilarityConfig, build_similarity
+    from hatlens.comparison.same_study import with_study
     from hatlens.comparison.study import default_folder, run_similarity
     from hatlens.progress import progress
 
@@ -85,7 +89,8 @@ def similarity(
         for key, value in flags.items()
         if key in SimilarityConfig.model_fields and _is_given(key, value)
     }
-    settings = build_similarity({**stored, **named}, where=str(config or ""))
+    given = with_study({**stored, **named})
+    settings = build_similarity(given, where=str(config or ""))
     with progress() as report:
         result = run_similarity(settings, out or default_folder(settings), report)
     show(result, as_json=as_json)

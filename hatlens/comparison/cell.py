@@ -15,6 +15,7 @@ from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.cutting import lessons_of
 from hatlens.comparison.feed import SetFeed
 from hatlens.comparison.fitting import Fit, fit, fit_at_norm, learn, update_norms
+from hatlens.comparison.numbers import run_numbers
 from hatlens.progress import Report
 from probes.finetune_result import FineTuned
 from probes.models import LoadedModel
@@ -57,6 +58,8 @@ def run_cell(
     if own is None:
         return {"failed": np.array(fits[FT].failed), **fit_arrays(fits), **spent}
     arrays: dict[str, NDArray[Any]] = {"failed": np.array(""), **fit_arrays(fits), **spent}
+    if not plan.twin:
+        arrays.update(run_numbers(config, loaded, fed.prompts, fed.numbers, own))
     context, shift, said = weight_updates_of(loaded, fed.prompts)
     arrays["notes"] = np.array(said)
     learning = learning_of(fed.prompts, own)

@@ -23,8 +23,10 @@ from hatlens.comparison.compare import (
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.dose import dose_result, dose_table
 from hatlens.comparison.left_out import kate_result, left_out_table
+from hatlens.comparison.numbers_result import absolute_error, numbers_table
 from hatlens.comparison.orders import orders_result
 from hatlens.comparison.regression import REGRESSION
+from hatlens.comparison.same_study import other_weights
 from hatlens.comparison.stored import Stored, is_trained, stored_variants
 from hatlens.store import RunFolder, json_text
 
@@ -50,8 +52,11 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result["order_sensitivity"] = orders_result(config, folder)
     result["kate"] = kate_result(config, folder)
     result["dose"] = dose_result(config, folder)
+    result["absolute_error"] = absolute_error(config, model)
+    result["study"] = manifest.get("study")
+    result["warnings"] += other_weights(manifest)
     made |= dose_table(config, folder)
-    made |= left_out_table(config, folder)
+    made |= left_out_table(config, folder) | numbers_table(model)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)

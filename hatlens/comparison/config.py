@@ -29,7 +29,7 @@ OptionalCount = Annotated[Count | None, BeforeValidator(_optional)]
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_one_or_more)]
 Rate = Annotated[Number | None, BeforeValidator(_auto)]
 
-FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries", "kate_queries", "dose")
+FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries", "kate_queries", "dose", "study")
 """Settings that may change on stored cells: a twin is added, the analysis is done again."""
 
 
@@ -53,6 +53,7 @@ class SimilarityConfig(BaseModel):
     balanced: Flag = False
     bos: Literal["auto", "always", "never"] = "auto"
     template: Literal["plain", "chat"] = "plain"
+    study: OptionalText = None
     other_task: str = "auto"
     seed: Count = Field(0, ge=0, lt=2**63)
 

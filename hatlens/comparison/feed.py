@@ -19,6 +19,7 @@ from hatlens.comparison.cutting import (
     template_facts,
 )
 from hatlens.comparison.neutral_text import neutral_tokens
+from hatlens.comparison.numbers import Numbers, numbers_of
 from hatlens.comparison.regression import REGRESSION, regression_examples
 from probes.models import LoadedModel
 from prompts.pieces import Integers
@@ -38,7 +39,8 @@ class SetFeed(NamedTuple):
     """One set. `other`: D', `task`: another task's lines, None where there are none. `before`:
     tokens before the queries of further runs, by the run's name. `norms`: D with the queries on
     which update norms are measured. `orders`: D in further orders, as indices; `order_tokens`:
-    the same as tokens before the queries.
+    the same as tokens before the queries. `numbers`: what regression lines have to be compared
+    with; None of labels.
     """
 
     prompts: TaskPrompts
@@ -48,6 +50,7 @@ class SetFeed(NamedTuple):
     norms: TaskPrompts
     orders: tuple[tuple[int, ...], ...] = ()
     order_tokens: tuple[Integers, ...] = ()
+    numbers: Numbers | None = None
 
 
 class Fed(NamedTuple):
@@ -166,6 +169,7 @@ class _Maker(NamedTuple):
             self.tokens(shown, asked),
             orders if self.config.orders else (),
             order_tokens if self.config.orders else (),
+            numbers_of(self.config, place, used),
         )
 
     def tuning(self) -> TaskPrompts | None:

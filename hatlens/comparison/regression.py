@@ -40,6 +40,19 @@ def regression_examples(
 
     D' is the next context (another function of the same kind), the rate is chosen on one more.
     """
+    contexts = regression_contexts(config)
+    fields, separator = layout_named(config.layout).fields(contexts.feature_names, "y")
+    lines = [_lines(contexts, place, fields) for place in range(len(contexts.contexts))]
+    lead = fields[-1].before[len(fields[-1].before.rstrip(" ")) :]
+    words = {one.label: one.label for shown, asked in lines for one in (*shown, *asked)}
+    task = LineTask(REGRESSION, "{text}", words, separator=separator, lead=lead)
+    sets = tuple(DemonstrationSet(lines[s][0], lines[s + 1][0]) for s in range(config.sets))
+    queries = tuple(lines[s][1] for s in range(config.sets))
+    return task, Drawn(sets, queries[0], lines[config.sets + 1], ()), queries
+
+
+def regression_contexts(config: SimilarityConfig) -> ContextSet:
+    """The contexts of every set, and two more; the first are those of `hatlens probe`."""
     codec = codec_named(config.codec)
     design = Design(
         features=config.features,
@@ -49,15 +62,7 @@ def regression_examples(
         condition=config.condition,
         noise=config.noise,
     )
-    contexts = draw_contexts(design, codec, rng=np.random.default_rng(config.seed).spawn(3)[0])
-    fields, separator = layout_named(config.layout).fields(contexts.feature_names, "y")
-    lines = [_lines(contexts, place, fields) for place in range(len(contexts.contexts))]
-    lead = fields[-1].before[len(fields[-1].before.rstrip(" ")) :]
-    words = {one.label: one.label for shown, asked in lines for one in (*shown, *asked)}
-    task = LineTask(REGRESSION, "{text}", words, separator=separator, lead=lead)
-    sets = tuple(DemonstrationSet(lines[s][0], lines[s + 1][0]) for s in range(config.sets))
-    queries = tuple(lines[s][1] for s in range(config.sets))
-    return task, Drawn(sets, queries[0], lines[config.sets + 1], ()), queries
+    return draw_contexts(design, codec, rng=np.random.default_rng(config.seed).spawn(3)[0])
 
 
 def _lines(

@@ -14,6 +14,7 @@ from hatlens.comparison.feed import Fed, Source, drawn_source, feed
 from hatlens.comparison.left_out import left_out_cells, run_left_out
 from hatlens.comparison.orders import order_cells, run_orders
 from hatlens.comparison.rate import Chosen, choose_rate
+from hatlens.comparison.same_study import study_facts
 from hatlens.comparison.unfinished import nothing_left_behind
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
@@ -90,11 +91,13 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     check_names(config)
     folder.refuse_place()
     refuse_other_kind(folder)
+    beside = study_facts(config, folder.path)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
     planned += order_cells(config) + left_out_cells(config) + dose_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
+        folder.update_manifest(study=beside)
         return
     if folder.manifest():
         folder.open(task, free=FREE)
@@ -113,6 +116,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     chosen = Chosen(**stored) if stored else choose_rate(config, fed, loaded, report)
     folder.open(task, free=FREE)
     note_start(config, folder, loaded, source, fed, chosen)
+    folder.update_manifest(study=beside)
     for variant in variants(config):
         run_variant(config, folder, loaded, fed, chosen, variant, report)
     for place, name in enumerate(order_cells(config)):
