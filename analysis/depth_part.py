@@ -8,7 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from analysis import report_tables
-from analysis.figures import BLUE, FAINT, GREEN, INK, ORANGE, PURPLE, layout
+from analysis.figures import BLUE, GREEN, INK, ORANGE, PURPLE, interval_band, layout
 from analysis.number_text import number_text
 from analysis.picture import Picture, picture
 from analysis.report_part import Part, Result, Tables
@@ -140,17 +140,7 @@ def band(frame: pd.DataFrame, place: str, value: str, *, floor: float = -np.inf)
     x = known[place].tolist()
     high = plain(known[f"{value}_high"].clip(lower=floor))
     low = plain(known[f"{value}_low"].clip(lower=floor))
-    return go.Scatter(
-        x=[*x, *x[::-1]],
-        y=[*high, *low[::-1]],
-        mode="lines",
-        fill="toself",
-        line={"width": 0},
-        fillcolor=FAINT,
-        opacity=0.3,
-        hoverinfo="skip",
-        name="95 % interval",
-    )
+    return interval_band(x, low, high)
 
 
 def changes(names: Sequence[str]) -> list[str]:

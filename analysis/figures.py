@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.number_text import interval_parts, interval_text, is_missing, number_text
+from analysis.number_text import interval_parts, interval_text, is_missing, number_text, share_text
 
 INK, FAINT, MARK = "#1f2328", "#8c959f", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE = "#0969da", "#bc4c00", "#1a7f37", "#8250df"
@@ -72,7 +72,7 @@ def dot_intervals(
 
 
 def share_intervals(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> go.Figure:
-    """The best OLS row of the trained model and of each twin: its effect sizes with intervals.
+    """The row test's best OLS row of the trained model and each twin: effects with intervals.
 
     rows: pairs of a label and an entry of ``row_test`` in the result.
     """
@@ -116,33 +116,39 @@ def agreement_intervals(agreement: pd.DataFrame, *, most: int = 15) -> go.Figure
     return _table_dots(nearest, "hypothesis", "spd", axis="squared distance / variance of y")
 
 
+def interval_band(
+    x: Sequence[Any], low: Sequence[float | None], high: Sequence[float | None]
+) -> go.Scatter:
+    """The 95 % interval around a line, as a band."""
+    return go.Scatter(
+        x=[*x, *x[::-1]],
+        y=[*high, *low[::-1]],
+        mode="lines",
+        fill="toself",
+        line={"width": 0},
+        fillcolor=FAINT,
+        opacity=0.3,
+        hoverinfo="skip",
+        name="95 % interval",
+    )
+
+
 def calibration(curve: pd.DataFrame) -> go.Figure:
     """How often the truth lies below each quantile, with intervals; the diagonal is calibrated."""
     figure = go.Figure(layout=layout(height=380))
-    band = [*curve["share_high"], *curve["share_low"][::-1]]
-    levels = [*curve["level"], *curve["level"][::-1]]
-    if not any(map(is_missing, band)):
-        figure.add_trace(
-            go.Scatter(
-                x=levels,
-                y=band,
-                mode="lines",
-                fill="toself",
-                line={"width": 0},
-                fillcolor=FAINT,
-                opacity=0.3,
-                hoverinfo="skip",
-                name="95 % interval",
-            )
-        )
+    low, high = curve["share_low"].tolist(), curve["share_high"].tolist()
+    if not any(map(is_missing, (*low, *high))):
+        figure.add_trace(interval_band(curve["level"].tolist(), low, high))
+    points = curve["level"].tolist(), curve["share"].tolist()
     figure.add_trace(
         go.Scatter(
-            x=curve["level"],
-            y=curve["share"],
+            x=points[0],
+            y=points[1],
             mode="lines+markers",
             name="model",
             line={"color": BLUE},
-            hovertemplate="below the %{x:.0%} quantile: %{y:.0%}",
+            customdata=[[share_text(of) for of in line] for line in zip(*points, strict=True)],
+            hovertemplate="below the %{customdata[0]} quantile: %{customdata[1]}",
         )
     )
     figure.add_trace(

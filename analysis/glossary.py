@@ -125,6 +125,13 @@ MEASURES = (
         "The share of sign flips of whole contexts in which the largest T of all rows, token "
         "parts and hypotheses reaches this T.",
     ),
+    Word(
+        "the row test's best row",
+        "Of all heads, layer sums and token parts the row with the largest T: among those that "
+        "follow the hypothesis, else among those that contain it, else among all. Heads that are "
+        "chosen otherwise are said with how they were chosen: by what a hypothesis alone explains "
+        "of a row or of what a head writes, or by what changing them does.",
+    ),
     Word("M0*", "The frozen set of rival columns that the OLS row must add something to."),
     Word(
         "untrained twin",

@@ -79,11 +79,19 @@ def p_text(value: Any, *, missing: str = UNDEFINED) -> str:
 
 
 def percent_text(value: Any, *, missing: str = UNDEFINED) -> str:
-    """A share of 1 in per cent, one decimal where it is not whole."""
+    """A share of 1 in per cent as a table has it, one decimal where it is not whole."""
     if is_missing(value):
         return missing
     percent = round(100 * float(value), 1)
     return f"{percent:.0f} %" if percent.is_integer() else f"{percent:.1f} %"
+
+
+def share_text(value: Any, *, missing: str = UNDEFINED) -> str:
+    """A share of 1 in per cent as a sentence has it: whole, two digits below 10 %."""
+    if is_missing(value):
+        return missing
+    share = float(value)
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 def seconds_text(value: Any, *, missing: str = UNDEFINED) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import figures, report_tables
-from analysis.number_text import interval_text, number_text
+from analysis.number_text import interval_text, number_text, share_text
 from analysis.picture import picture, script_json
 from analysis.report_part import Part, Result, Tables
 from analysis.report_tables import Column, Table
@@ -47,7 +47,7 @@ def scores(found: dict[str, Any], outside: float) -> Table:
         ("truths without explored mass", f"{found['missing']} of {found['truths']}"),
         ("CRPS, printed units", interval_text(found["crps"])),
         *(
-            (f"truths in the central {float(level):.0%} interval", interval_text(share))
+            (f"truths in the central {share_text(level)} interval", interval_text(share))
             for level, share in found["coverage"].items()
         ),
         ("largest mass left out of an answer", number_text(found["unexplored"])),

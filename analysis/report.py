@@ -168,8 +168,8 @@ def _share_picture(anchor: str, result: Mapping[str, Any]) -> Picture | None:
         return None
     return picture(
         f"{anchor}-shares",
-        "The best OLS row, trained and untrained",
-        "Dots with intervals: effect sizes of the best OLS row of the trained model and each twin",
+        "The row test's best OLS row, trained and untrained",
+        "Dots with intervals: effect sizes of that row of the trained model and of each twin",
         figures.share_intervals(rows),
     )
 
@@ -204,7 +204,7 @@ def _tables(
     result, tables = view.result, view.tables
     singles = ("best", "beside", "families", "alone", "behaviour", "agreement", "answers")
     found: dict[str, Any] = dict.fromkeys(singles)
-    caption = "Trained model: the best row of each hypothesis"
+    caption = "Trained model: the row test's best row of each hypothesis"
     if result.get("row_test"):
         found["best"] = report_tables.best_rows(result["row_test"], caption, assessable=assessable)
     beside = _ols_beside_twins(result)
@@ -214,7 +214,7 @@ def _tables(
         report_tables.best_rows(
             twin["row_test"],
             f"{report_facts.twin_name(twin.get('kind'), twin.get('seed'))}: "
-            "the best row of each hypothesis",
+            "the row test's best row of each hypothesis",
             assessable=assessable,
         )
         for twin in result.get("twins") or ()

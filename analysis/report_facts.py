@@ -245,7 +245,8 @@ def _twin_line(twin: Mapping[str, Any]) -> str:
     share = interval_text(entry.get(SHARE))
     p = p_text(entry.get("p_corrected"))
     says = f"; {entry['says']}" if entry.get("says") else ""
-    return f"{name}: best OLS row {where_text(entry)}, unique share {share}, p {p}{says}."
+    where = f"the row test's best OLS row {where_text(entry)}"
+    return f"{name}: {where}, unique share {share}, p {p}{says}."
 
 
 def twin_name(kind: Any, seed: Any) -> str:

@@ -46,7 +46,7 @@ def controls(anchor: str, result: Result, tables: Tables) -> Part | None:
         Column("expected", "If it is least squares", report_tables.as_text, numeric=False),
     )
     table = report_tables.table(
-        "The best least-squares row of the trained model under each control, by the same rule",
+        "The row test's best OLS row of the trained model under each control, by the same rule",
         columns,
         [report_tables.with_place(line) for line in lines],
         missing="",

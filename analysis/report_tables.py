@@ -124,7 +124,7 @@ def best_rows(entries: Sequence[Entry], caption: str, *, assessable: bool) -> Ta
 def beside_twins(labelled: Sequence[tuple[str, Entry]], *, assessable: bool) -> Table:
     """The best OLS row of the trained model, and under it that of every twin."""
     return table(
-        "The best OLS row of the trained model and of each untrained twin, by the same rule",
+        "The row test's best OLS row of the trained model and of each twin, by the same rule",
         (WHO, WHERE, SAYS, *EFFECTS, *TESTS),
         [{**with_place(entry), "who": label} for label, entry in labelled],
         missing=_missing(assessable),

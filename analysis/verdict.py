@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.inference import Interval
+from analysis.number_text import share_text
 from analysis.row_result import CONTAINS, FOLLOWS, Chosen, RowTest
 
 NOT_ASSESSABLE = "not assessable"
@@ -136,8 +137,9 @@ def clearest_words(test: RowTest, row_names: Sequence[str]) -> str:
         return "no family of hypotheses explains any row"
     share = test.families.alone[row, test.families.families.index(family)]
     return (
-        f"the clearest row, {_name(row, row_names)}, is best explained by the family {family!r}, "
-        f"which alone explains {percent(share)} of what depends on the query"
+        f"the row that one family alone explains most surely, {_name(row, row_names)}, is that of "
+        f"the family {family!r}, which alone explains {share_text(share)} of what depends on the "
+        "query"
     )
 
 
@@ -226,7 +228,7 @@ def _rows_words(test: RowTest) -> str:
 def _least(test: RowTest) -> str:
     least = test.design.mde
     if np.isfinite(least):
-        return f" (a share of {percent(least)} would have been found in 90 % of the rows)"
+        return f" (a share of {share_text(least)} would have been found in 90 % of the rows)"
     return " (on these rows no share of it would have been found in 90 % of them)"
 
 
@@ -243,11 +245,6 @@ def interval_words(interval: Interval) -> str:
     if not np.isfinite(interval.estimate):
         return "undefined"
     return f"{interval.estimate:.2f} ({interval.low:.2f} to {interval.high:.2f})"
-
-
-def percent(share: float) -> str:
-    """A share as a percentage of two digits."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 def p_words(p: float) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.number_text import interval_text, is_missing, p_text
+from analysis.number_text import interval_text, is_missing, p_text, share_text
 
 Result = Mapping[str, Any]
 
@@ -24,10 +24,10 @@ def headline(result: Result) -> str:
         return f"{fed}: {answers}; attention is {label} with one feature."
     if not result["design"]["identifies"]:
         return f"{fed}: {answers}; attention is {label}: these contexts cannot tell."
-    rows = [f"best least-squares row {row_words(result['row_test'])}"]
+    rows = [f"the row test's best least-squares row {row_words(result['row_test'])}"]
     least = result["design"]["mde"]
     if label != "not assessable" and not is_missing(least):
-        rows.append(f"{least:.0%} would have been found")
+        rows.append(f"{share_text(least)} would have been found")
     rows += [f"{twin['kind']} twin {row_words(twin['row_test'])}" for twin in result["twins"]]
     return f"{fed}: {answers}; {joined} ({'; '.join(rows)})."
 

@@ -9,6 +9,7 @@ import pandas as pd
 from analysis.bank import hypothesis_named, rows
 from analysis.behavioural_row import BehaviouralRow
 from analysis.design import ContextArrays, Floats
+from analysis.number_text import share_text
 from analysis.row_result import RowTest
 from analysis.row_runs import RowRuns
 from hatlens.sets import ORDER_PERMUTED, SURFACE, Y_PERMUTED
@@ -96,8 +97,8 @@ def sentence(result: Mapping[str, Any], statement: str) -> str:
         parts.append(f"The row test on it says: {test['says']}.")
     if result["shifted"]:
         parts.append(
-            f"In {result['shifted']:.0%} of the changes the pair was moved inward to stay within "
-            "the printed range."
+            f"In {share_text(result['shifted'])} of the changes the pair was moved inward to stay "
+            "within the printed range."
         )
     if result["controls"]:
         said = "; ".join(

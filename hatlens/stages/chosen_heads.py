@@ -16,13 +16,14 @@ class HeadChoice(NamedTuple):
     """The heads, and why them.
 
     named: the row test names a row of each of them. own: they were given with the settings.
-    Neither: the head of the best least-squares row, as description. No heads where no row of a
-    head sees the query.
+    Neither: one head as description, that of the row which the hypothesis `alone` explains best,
+    or of the row with the largest T. No heads where no row of a head sees the query.
     """
 
     heads: tuple[Head, ...]
     named: bool
     own: bool = False
+    alone: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -35,7 +36,15 @@ class HeadChoice(NamedTuple):
             return "given with the settings"
         if self.named:
             return "which the row test names"
-        return "of the best least-squares row, as description: the row test names no head"
+        if self.alone:
+            return (
+                "the head with the row that the hypothesis alone explains best, as description: "
+                "no row can be tested"
+            )
+        return (
+            "the head with the row of largest T in the row test, as description: the row test "
+            "names no head"
+        )
 
 
 def own_heads(config: StudyConfig, folder: RunFolder) -> tuple[Head, ...]:
@@ -58,10 +67,12 @@ def chosen_heads(config: StudyConfig, folder: RunFolder, test: RowTest) -> HeadC
     said = np.flatnonzero(test.contains(test.hypotheses[0]) & is_head)
     if len(said):
         return HeadChoice(tuple(dict.fromkeys(heads[row] for row in said)), named=True)
-    merit = (test.alone.estimate if test.not_assessable else test.t)[:, 0]
+    alone = bool(test.not_assessable)
+    merit = (test.alone.estimate if alone else test.t)[:, 0]
     merit = np.where(is_head & np.isfinite(merit), merit, -np.inf)
     best = int(merit.argmax())
-    return HeadChoice((heads[best],) if merit[best] > -np.inf else (), named=False)
+    found = (heads[best],) if merit[best] > -np.inf else ()
+    return HeadChoice(found, named=False, alone=alone)
 
 
 def used_contexts(config: StudyConfig, folder: RunFolder) -> int:

@@ -12,6 +12,7 @@ from analysis.centring import double_centred
 from analysis.contribution_rows import Lines, contribution_lines
 from analysis.design import ContextArrays, Floats
 from analysis.inference import Interval
+from analysis.number_text import share_text
 from analysis.row_test import RowTest, row_test
 from hatlens import stored_rows, tables
 from hatlens.stages.chosen_heads import chosen_heads
@@ -19,7 +20,8 @@ from hatlens.stages.stage import Evidence, Found
 from probes.head_names import Head
 
 WHOLE = "all"
-CHANGED, BEST = "changed", "best of all heads, as description"
+CHANGED = "changed"
+BEST = "the head whose contributions the hypothesis alone explains best, as description"
 SHOWN_HEADS = 4
 COMPARED = ("correlation", "slope", "with_y", "gd", "kernel", "nearest")
 
@@ -154,5 +156,5 @@ def row_words(one: Mapping[str, Any], name: str) -> str:
     return (
         f"{where}: contributions correlate {r.estimate:.2f} ({r.low:.2f} to "
         f"{r.high:.2f}) with the row of {name}, {one['with_y'].estimate:.2f} with that row "
-        f"times y; {one['negative']:.0%} of their mass is negative."
+        f"times y; {share_text(one['negative'])} of their mass is negative."
     )

@@ -9,6 +9,7 @@ import numpy as np
 from analysis.design import Floats
 from analysis.inference import Interval
 from analysis.layer_readout import LEAST_UNITS, ridge_readout
+from analysis.number_text import share_text
 from hatlens import stored_rows
 from hatlens.cells import TRAINED
 from hatlens.config import StudyConfig
@@ -139,7 +140,7 @@ def direction_words(facts: Mapping[str, Any]) -> str:
     share = facts["readout_explains"].estimate
     return (
         "Contributions are along a ridge read-out of the end of the residual stream, which "
-        f"explains {share:.0%} of the answers of contexts that it was not fitted to. "
+        f"explains {share_text(share)} of the answers of contexts that it was not fitted to. "
     )
 
 

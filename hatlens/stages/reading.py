@@ -11,6 +11,7 @@ from analysis import distribution
 from analysis.design import Floats
 from analysis.distribution import Distributions, padded
 from analysis.forecast import calibration_curve, forecast
+from analysis.number_text import share_text
 from hatlens.config import StudyConfig
 from hatlens.sets import MAIN, StudySets
 from hatlens.stages.stage import Arrays, Bench, Evidence, Found, Stage, index_of
@@ -158,7 +159,7 @@ def sentence(result: dict[str, Any]) -> str:
     words = (
         f"Read exactly in {result['contexts']} contexts, at least {result['mass']:.3g} of each "
         "answer's distribution: the "
-        f"central 80 % interval holds the truth in {coverage:.0%} of the answers, CRPS "
+        f"central 80 % interval holds the truth in {share_text(coverage)} of the answers, CRPS "
         f"{scores['crps'].estimate:.3g} (printed units)."
     )
     if result["likeliest_first_tokens"]:

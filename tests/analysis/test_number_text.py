@@ -14,14 +14,15 @@ from analysis.number_text import (
     p_text,
     percent_text,
     seconds_text,
+    share_text,
 )
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan, np.float32("nan")])
 def test_what_is_undefined_is_said_and_never_zero(nothing: object) -> None:
     assert is_missing(nothing)
-    writers = (number_text, interval_text, p_text, percent_text, seconds_text, bytes_text)
-    for write in writers:
+    shares = (percent_text, share_text)
+    for write in (number_text, interval_text, p_text, *shares, seconds_text, bytes_text):
         assert write(nothing) == "undefined"
         assert write(nothing, missing="not assessable") == "not assessable"
 
@@ -86,3 +87,8 @@ def test_durations_and_sizes_carry_their_unit() -> None:
     assert [seconds_text(s) for s in (0.25, 552, 3601)] == ["0.250 s", "9 min 12 s", "1 h 1 s"]
     assert [bytes_text(b) for b in (12, 2.4e9)] == ["12 bytes", "2.40 GB"]
     assert [percent_text(s) for s in (1.0, 0.984375)] == ["100 %", "98.4 %"]
+
+
+def test_a_share_in_a_sentence_has_two_digits_and_a_blank_before_its_sign() -> None:
+    shares = (0.0, 0.005, 0.0734, 0.1, 0.284, 1.0)
+    assert [share_text(s) for s in shares] == ["0 %", "0.5 %", "7.3 %", "10 %", "28 %", "100 %"]

@@ -13,6 +13,7 @@ from tests.analysis.page_reader import Page, without_plotly
 from tests.analysis.study_tables import SHARE, row_test_table
 from tests.analysis.study_view_factory import SMALL, both, changed, study
 
+BEST = "Trained model: the row test's best row of each hypothesis"
 GOLDEN = Path(__file__).parents[1] / "golden" / "report_text.txt"
 
 
@@ -112,7 +113,7 @@ def test_folds_are_counted_out_of_all_where_these_are_known() -> None:
     view = study(SMALL)
     entry = {**view.result["row_test"][0], "folds": 8}
     page = Page(without_plotly(render([changed(view, row_test=[entry])], title="t")))
-    rows = rows_of(page, "Trained model: the best row of each hypothesis")
+    rows = rows_of(page, BEST)
     assert rows[0][7] == "8 of 8"
 
 
@@ -156,7 +157,7 @@ def test_undefined_values_are_words() -> None:
     design = {"attainable": None, "identifies": None, "mde": float("nan")}
     view = changed(view, row_test=[entry], design=design, rows={"tested": None, "blind": None})
     page = Page(without_plotly(render([view._replace(tables=tables)], title="t")))
-    cells = {tuple(row) for row in rows_of(page, "Trained model: the best row of each hypothesis")}
+    cells = {tuple(row) for row in rows_of(page, BEST)}
     assert next(iter(cells))[3:7:3] == ("undefined", "undefined")
     facts = dict(rows_of(page, "What this design can show"))
     assert facts["Minimum detectable effect"].startswith("undefined")
@@ -164,7 +165,7 @@ def test_undefined_values_are_words() -> None:
 
 
 def test_without_a_verdict_tests_are_not_assessable_and_effects_stay(page: Page) -> None:
-    rows = rows_of(page, "Trained model: the best row of each hypothesis")
+    rows = rows_of(page, BEST)
     assert rows[0][0] == "ols"
     assert rows[0][3] == "0.310 [0.270, 0.350]"
     assert rows[0][7:] == ["not assessable", "not assessable"]
@@ -174,7 +175,7 @@ def test_without_a_verdict_an_undefined_effect_is_still_called_undefined() -> No
     view = study(SMALL, assessable=False)
     entry = {**view.result["row_test"][0], SHARE: None}
     page = Page(without_plotly(render([changed(view, row_test=[entry])], title="t")))
-    rows = rows_of(page, "Trained model: the best row of each hypothesis")
+    rows = rows_of(page, BEST)
     assert rows[0][3] == "undefined"
 
 

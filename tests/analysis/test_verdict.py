@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from analysis.inference import Interval
+from analysis.number_text import share_text
 from analysis.row_result import CONTAINS, RowTest
 from analysis.row_test import row_test
 from analysis.simulate import SimulatedDesign
@@ -17,7 +18,6 @@ from analysis.verdict import (
     NOT_ASSESSABLE,
     attention_verdict,
     interval_words,
-    percent,
 )
 from tests.analysis.planted_rows import planted
 
@@ -108,9 +108,8 @@ def test_none_detected_says_what_would_have_been_found() -> None:
     test = row_test(noise, study.contexts, rng=np.random.default_rng(1), resamples=50)
     verdict = attention_verdict(test)
     assert verdict.label == NONE_DETECTED
-    assert (
-        f"(a share of {percent(test.design.mde)} would have been found in 90 %" in verdict.sentence
-    )
+    least = share_text(test.design.mde)
+    assert f"(a share of {least} would have been found in 90 %" in verdict.sentence
     assert "no family of hypotheses explains any row" in verdict.sentence
 
 
@@ -125,7 +124,7 @@ def test_a_failed_gate_leaves_a_description(inverse: RowTest) -> None:
     assert verdict.reason == "the behaviour gate failed, since its answers do not beat the mean"
     assert verdict.sentence.startswith(
         "Attention: not assessable. The behaviour gate failed, since its answers do not beat the "
-        "mean. As description only: the clearest row, row "
+        "mean. As description only: the row that one family alone explains most surely, row "
     )
 
 
@@ -192,13 +191,6 @@ def test_rows_that_do_not_reach_every_example_are_said(lexical: RowTest) -> None
     status = np.array(["tested", "outside"])
     sentence = attention_verdict(replace(lexical, status=status)).sentence
     assert "1 row tested, 0 blind to the query, 1 short of some examples" in sentence
-
-
-@pytest.mark.parametrize(
-    ("share", "words"), [(0.005, "0.5 %"), (0.07, "7 %"), (0.1, "10 %"), (0.284, "28 %")]
-)
-def test_percentages(share: float, words: str) -> None:
-    assert percent(share) == words
 
 
 def test_an_undefined_interval_is_called_so() -> None:

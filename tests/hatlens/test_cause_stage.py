@@ -1,6 +1,7 @@
 """Causes in a study: which heads are changed, what is stored, and what is said of it."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def test_without_a_named_head_the_best_row_is_changed_as_description(run: Path) 
     best = rows.loc[rows[merit].where(rows["head"] >= 0).idxmax()]
     assert found["heads"] == [f"L{best['layer']}H{best['head']}"]
     assert not found["named"]
-    assert "as description: the row test names no head" in found["sentence"]
+    words = "that the hypothesis alone explains" if merit == "alone" else "of largest T"
+    assert re.search(rf"{words}.*, as description: ", found["sentence"])
 
 
 def test_answers_are_those_of_the_model_with_heads_changed(run: Path, model: Path) -> None:
@@ -129,7 +131,7 @@ def test_contributions_are_those_of_the_model(run: Path, model: Path) -> None:
     assert found["direction"] == str(direction["kind"])
     assert [one["why"] for one in found["heads"]] == [
         "changed",
-        "best of all heads, as description",
+        "the head whose contributions the hypothesis alone explains best, as description",
     ]
     assert "mass is negative" in found["sentence"]
     drawn = pd.read_parquet(run / "tables" / "contribution_rows.parquet")

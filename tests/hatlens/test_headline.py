@@ -36,8 +36,8 @@ def test_a_finding_is_said_with_effect_interval_p_and_twin() -> None:
     assert headline(result("contains an S^-1 component", answers("nearest to ols"))) == (
         "tiny, 2 features, condition 100, 20 examples: the answers beat the mean but not the "
         "nearest example and are nearest to ols; the verdict on attention is: contains an S^-1 "
-        "component (best least-squares row L12H3 on y: unique share of variance "
-        "0.310 [0.210, 0.420], corrected p 0.0005; 7% would have been found; shuffled twin none, "
+        "component (the row test's best least-squares row L12H3 on y: unique share of variance "
+        "0.310 [0.210, 0.420], corrected p 0.0005; 7 % would have been found; shuffled twin none, "
         "since no row sees the query)."
     )
 
