@@ -138,9 +138,8 @@ def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:
     """
     for key in values:
         if key not in StudyConfig.model_fields:
-            raise Refusal(
-                unknown_name("setting", str(key), StudyConfig.model_fields).sentence, where=where
-            )
+            sentence = unknown_name("setting", str(key), StudyConfig.model_fields).sentence
+            raise Refusal(sentence, where=where, setting=str(key))
     try:
         return StudyConfig(**{**brought_settings(values), **values})
     except ValidationError as error:
@@ -148,4 +147,5 @@ def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:
         key = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         came = "" if "got" in message else f", got {first['input']!r}"
-        raise Refusal(f"setting {key!r}: {message}{came}", where=where) from None
+        sentence = f"setting {key!r}: {message}{came}"
+        raise Refusal(sentence, where=where, setting=str(first["loc"][0])) from None

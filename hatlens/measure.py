@@ -33,7 +33,7 @@ from probes.threads import fastest_threads
 from probes.tokenizer_gate import tokenizer_gate
 from probes.twins import TWINS, make_twin
 from prompts.layouts import layout_named, render
-from prompts.refusal import Refusal, unknown_name
+from prompts.refusal import Refusal, about, unknown_name
 from prompts.tokens import tokenize_all
 
 SHOWN = 2
@@ -168,20 +168,27 @@ def prepare(
 
 def check_names(config: StudyConfig) -> None:
     """Unknown names are refused before anything is loaded."""
-    for twin in config.twins:
-        if twin not in TWINS:
-            raise unknown_name("twin", twin, TWINS)
-    if config.quantize and config.twins:
-        raise Refusal(
-            "untrained twins are made from weights as plain numbers, which a quantised model has "
-            "not: --twins none (the result then has no control of training)"
-        )
-    layout_named(config.layout)
+    with about("twins"):
+        for twin in config.twins:
+            if twin not in TWINS:
+                raise unknown_name("twin", twin, TWINS)
+        if config.quantize and config.twins:
+            raise Refusal(
+                "untrained twins are made from weights as plain numbers, which a quantised model "
+                "has not: --twins none (the result then has no control of training)"
+            )
+    with about("layout"):
+        layout_named(config.layout)
     if config.memory is not None:
-        parse_bytes(config.memory)
-    resolve(config.hypotheses)
+        with about("memory"):
+            parse_bytes(config.memory)
+    with about("hypotheses"):
+        resolve(config.hypotheses)
     if config.heads and not config.cause:
-        raise Refusal("the setting 'heads' says which heads `cause` changes; give --cause as well")
+        raise Refusal(
+            "the setting 'heads' says which heads `cause` changes; give --cause as well",
+            setting="heads",
+        )
 
 
 def tokenize_sets(config: StudyConfig, study: StudySets, loaded: LoadedModel) -> Tokens:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hatlens.config import StudyConfig, build_config
-from prompts.refusal import unknown_name
+from prompts.refusal import about, unknown_name
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "main": {
@@ -25,7 +25,8 @@ PREVIEW: dict[str, Any] = {"contexts": 16, "pairs": 8, "reading_contexts": 6}
 def preset_studies(name: str, values: dict[str, Any]) -> list[StudyConfig]:
     """The studies of a preset; `values` are settings that hold for all of them."""
     if name not in PRESETS:
-        raise unknown_name("preset", name, PRESETS)
+        with about("preset"):
+            raise unknown_name("preset", name, PRESETS)
     return [
         build_config({**settings, **values, "name": study})
         for study, settings in PRESETS[name].items()

@@ -14,6 +14,7 @@ from prompts.contexts import draw_sets as draw_synthetic
 from prompts.controls import other_surface, permuted_order, permuted_y
 from prompts.design import Design
 from prompts.numerals import Codec, codec_named
+from prompts.refusal import about
 from prompts.tables import read_table, table_contexts
 
 MAIN, REPLICATE, PAIRS_A, PAIRS_B = "main", "replicate", "pairs-a", "pairs-b"
@@ -58,7 +59,8 @@ def control_sets(config: StudyConfig, main: ContextSet) -> dict[str, ContextSet]
 def draw_uncontrolled(config: StudyConfig) -> StudySets:
     """The main contexts, their second run and the re-paired pairs."""
     rng = np.random.default_rng(config.seed)
-    codec = codec_named(config.codec)
+    with about("codec"):
+        codec = codec_named(config.codec)
     if config.data is not None:
         main = named(table_set(config, codec, rng), config.names)
         return StudySets({MAIN: main}, np.zeros((0, 0), np.int64))

@@ -8,6 +8,8 @@ from types import FrameType
 
 import typer
 
+from hatlens.cli.setting_place import place_of
+
 STOPPED = 130
 """Exit status after Ctrl-C or SIGTERM; the same command again resumes."""
 
@@ -16,7 +18,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status; a traceback only with ``--debug``."""
     words = [word for word in arguments if word != "--debug"]
     debug, as_json = len(words) < len(arguments), "--json" in words
-    return guarded(lambda: call(app, words), debug=debug, as_json=as_json)
+    return guarded(lambda: call(app, words), words, debug=debug, as_json=as_json)
 
 
 def call(app: typer.Typer, words: Sequence[str]) -> int:
@@ -27,7 +29,7 @@ def call(app: typer.Typer, words: Sequence[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
-def guarded(work: Callable[[], int], *, debug: bool, as_json: bool) -> int:
+def guarded(work: Callable[[], int], words: Sequence[str], *, debug: bool, as_json: bool) -> int:
     """Do the work; say what stopped it in one sentence."""
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -43,7 +45,7 @@ def guarded(work: Callable[[], int], *, debug: bool, as_json: bool) -> int:
             return say(error.format_message(), 2)
         if debug or not isinstance(error, (ValueError, OSError, LookupError)):
             raise
-        return refuse(error, as_json=as_json)
+        return refuse(error, words, as_json=as_json)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -54,8 +56,10 @@ def stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def refuse(error: Exception, *, as_json: bool) -> int:
-    where = str(getattr(error, "where", ""))
+def refuse(error: Exception, words: Sequence[str], *, as_json: bool) -> int:
+    """Say the error with its place: its own, or that of the setting it is about."""
+    setting = str(getattr(error, "setting", ""))
+    where = str(getattr(error, "where", "")) or (place_of(setting, words) if setting else "")
     sentence = str(getattr(error, "sentence", "")) or one_line(error)
     if as_json:
         print(json.dumps({"error": {"sentence": sentence, "where": where}}, ensure_ascii=False))

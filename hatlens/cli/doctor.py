@@ -43,7 +43,7 @@ def doctor(
     from hatlens.progress import progress
     from hatlens.store import json_text
 
-    settings = build_config(values, where=str(config or ""))
+    settings = build_config(values)
     with progress() as report:
         found = diagnose(settings, report)
     print(json_text(found.as_json()) if as_json else "\n".join(lines(found)))

@@ -73,11 +73,7 @@ def probe(
 
     if preview:
         values = {**PREVIEW, **values}
-    studies = (
-        preset_studies(preset, values)
-        if preset
-        else [build_config(values, where=str(config or ""))]
-    )
+    studies = preset_studies(preset, values) if preset else [build_config(values)]
     folder = out or default_folder(studies, preset)
     with progress() as report:
         result = run_studies(studies, folder, report, preset=preset)

@@ -53,7 +53,7 @@ def show(
     from prompts.layouts import layout_named
     from prompts.show import show_prompt
 
-    settings = build_config({**values, "pairs": 0}, where=str(config or ""))
+    settings = build_config({**values, "pairs": 0})
     tokenizer = None
     if model is not None:
         from probes.models import load_model

@@ -3,11 +3,16 @@
 import json
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+from hatlens.cli.app import app as hatlens_app
 from hatlens.cli.border import STOPPED, run_app
+from hatlens.cli.setting_place import flag_of
+from hatlens.config import StudyConfig
 from prompts.refusal import Refusal
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -53,6 +58,47 @@ def test_a_refusal_with_json_is_one_object_on_stdout(capsys: pytest.CaptureFixtu
     assert run_app(app, ["--kind", "refusal", "--json"]) == 1
     error = json.loads(capsys.readouterr().out)
     assert error == {"error": {"sentence": "needed a number, got 'x'", "where": "t.csv line 2"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["--examples", "1", "--config", "FILE"], "--examples"),
+        (["--examples=1"], "--examples"),
+        (["--config", "FILE"], "FILE: condition"),
+        (["--config=FILE", "--noise", "0.1"], "FILE: condition"),
+        (["--twins", "shuffle"], "--twins"),
+        (["--head", "L0H0"], "--head"),
+        (["--hypothesis", "olx"], "--hypothesis"),
+        (["--preset", "mian"], "--preset"),
+        (["--codec", "unsigned"], "--codec"),
+        (["--layout", "lines"], "--layout"),
+        (["--memory", "much"], "--memory"),
+    ],
+)
+def test_a_refused_setting_is_placed_at_its_flag_or_in_its_file(
+    words: list[str], where: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A flag wins over the file, so that what a flag gives is never blamed on the file."""
+    file = tmp_path / "study.yaml"
+    file.write_text("condition: 0.5\n")
+    given = [word.replace("FILE", str(file)) for word in words]
+    if "--examples" in words:
+        file.write_text("examples: 9\n")
+    out = tmp_path / "out"
+    assert run_app(hatlens_app, ["probe", str(model), *given, "--out", str(out), "--json"]) == 1
+    said, log = capsys.readouterr()
+    error = json.loads(said)["error"]
+    assert error["where"] == where.replace("FILE", str(file))
+    assert log == f"hatlens: {error['where']}: {error['sentence']}\n"
+
+
+def test_every_setting_has_a_flag_of_this_name_or_none() -> None:
+    """What the place of a setting names is a flag that the command knows."""
+    command: Any = typer.main.get_command(hatlens_app)
+    flags = {name for one in command.commands["probe"].params for name in one.opts}
+    without = {one for one in StudyConfig.model_fields if flag_of(one) not in flags}
+    assert without == {"model", "name", "replicate"}
 
 
 @pytest.mark.parametrize("words", [["--no-such-flag"], ["stray"], ["--kind"]])
