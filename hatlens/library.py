@@ -1,19 +1,17 @@
 """The same from Python: run a study, read a run, conclude again."""
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import xarray as xr
 
 from hatlens.cells import TRAINED
 from hatlens.config import build_config
+from hatlens.finished import Finished, run_place
 from hatlens.hypotheses import Own
-from hatlens.model_settings import brought_settings
 from hatlens.progress import progress, silent
 from hatlens.store import RunFolder
 from hatlens.stored_rows import rows_dataset
@@ -22,26 +20,12 @@ from prompts.refusal import Refusal
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Finished):
     """A finished study: `result` is what ``hatlens probe --json`` prints.
 
     `tables` are tidy: ``row_test``, ``families``, ``alone``, ``behaviour``, ``agreement``,
     ``separability``, ``answers``, and those of every further part that was measured.
     """
-
-    path: Path
-    result: dict[str, Any]
-    tables: dict[str, pd.DataFrame]
-
-    @property
-    def label(self) -> str:
-        """The verdict on attention in a few words."""
-        return str(self.result["verdict"]["label"])
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with its figures."""
-        return str(self.result["verdict"]["sentence"])
 
     def rows(self, variant: str = TRAINED) -> xr.Dataset:
         """Scores and weights of the trained model, or the scores of a twin, with named axes."""
@@ -64,8 +48,8 @@ def probe(
     named = [one for one in hypotheses if isinstance(one, str)]
     own = [one for one in hypotheses if not isinstance(one, str)]
     values = {"model": model, "hypotheses": tuple(named), **settings}
-    config = build_config({**brought_settings(values), **values})
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="hatlens-")) / "run"
+    config = build_config(values)
+    folder = run_place(out)
     with progress() if show_progress else nullcontext(silent) as report:
         run_studies([config], folder, report, own=own)
     return read_run(folder)

@@ -1,40 +1,24 @@
 """The same from Python: run a comparison, or read one."""
 
-import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hatlens.comparison.config import build_similarity
 from hatlens.comparison.study import analyse_comparison, is_comparison, run_similarity
+from hatlens.finished import Finished, run_place
 from hatlens.progress import progress, silent
 from hatlens.store import RunFolder
 from prompts.refusal import Refusal
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Finished):
     """A finished comparison: `result` is what ``hatlens similarity --json`` prints.
 
     `tables` are tidy: ``measures``, ``layers``, ``answers``, ``fine_tuning``, ``norms``, ``heads``.
     """
-
-    path: Path
-    result: dict[str, Any]
-    tables: dict[str, pd.DataFrame]
-
-    @property
-    def label(self) -> str:
-        """The verdict on attention outputs in a few words."""
-        return str(self.result["verdict"]["label"])
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with its figures."""
-        return str(self.result["verdict"]["sentence"])
 
 
 def similarity(
@@ -51,7 +35,7 @@ def similarity(
     up what is there; without it a new temporary folder.
     """
     config = build_similarity({"model": model, "task": str(task), **settings})
-    folder = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="hatlens-")) / "run"
+    folder = run_place(out)
     with progress() if show_progress else nullcontext(silent) as report:
         result = run_similarity(config, folder, report)
     return Comparison(folder, result, RunFolder(folder).read_tables())
