@@ -68,17 +68,12 @@ def tokenize_task(
     demonstration whose border is inside a token.
     """
     alone_queries = [_query(task, one, tokenizer) for one in queries]
-    longest = max(len(one.ids) for one, _ in alone_queries)
-    longest += max(len(ids) for _, labels in alone_queries for ids in labels)
     lead = _lead(tokenizer, alone_queries[0][0], bos)
     alone = [_alone(task, one, tokenizer) for one in demonstrations]
-    room = None if window is None else window - (lead is not None) - longest
     if window is not None:
         refuse_long(task, [*demonstrations, *queries], tokenizer, window)
-    kept = len(demonstrations)
-    if window is not None and room is not None:
-        lengths = [len(ids) for ids, _ in _joined(task, demonstrations, tokenizer)]
-        kept = fitting(lengths, room, window, [one.place for one in demonstrations])
+    room = None if window is None else window - (lead is not None)
+    kept, behind = _shown(task, demonstrations, queries, tokenizer, alone_queries, room)
     whole = _joined(task, demonstrations[:kept], tokenizer)
     return TaskPrompts(
         bos=lead,
@@ -87,14 +82,41 @@ def tokenize_task(
         alone=tuple(_with_bos(lead, one.pieces.ids) for one in alone[:kept]),
         alone_answers=tuple(_answer_slice(one, lead is not None) for one in alone[:kept]),
         queries=tuple(one.ids for one, _ in alone_queries),
-        in_context=tuple(
-            _in_context(task, one, demonstrations[:kept], tokenizer) for one in queries
-        ),
+        in_context=tuple(behind),
         labels=tuple(labels for _, labels in alone_queries),
         gold=np.array([task.class_of(one) for one in queries], dtype=np.int64),
         label_words=tuple(task.words.values()),
         dropped=len(demonstrations) - kept,
     )
+
+
+def _shown(
+    task: Task,
+    demonstrations: Sequence[Example],
+    queries: Sequence[Example],
+    tokenizer: Tokenizer,
+    alone: Sequence[tuple[Pieces, tuple[Integers, ...]]],
+    room: int | None,
+) -> tuple[int, list[Integers]]:
+    """How many demonstrations fit before every query and label, and the queries behind them.
+
+    Behind demonstrations a query has its separator too, whose cut may depend on the last of them.
+    """
+    lengths = [len(ids) for ids, _ in _joined(task, demonstrations, tokenizer)]
+    places = [one.place for one in demonstrations]
+    kept = len(demonstrations)
+    while True:
+        behind = [_in_context(task, one, demonstrations[:kept], tokenizer) for one in queries]
+        if room is None:
+            return kept, behind
+        longest = max(
+            max(len(one.ids), len(ids)) + max(len(label) for label in labels)
+            for (one, labels), ids in zip(alone, behind, strict=True)
+        )
+        fit = fitting(lengths[:kept], room - longest, room, places)
+        if fit == kept:
+            return kept, behind
+        kept = fit
 
 
 def label_pieces(task: Task, example: Example, tokenizer: Tokenizer) -> dict[str, tuple[str, ...]]:

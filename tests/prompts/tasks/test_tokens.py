@@ -64,7 +64,8 @@ def test_whole_demonstrations_are_left_out_from_the_first_that_does_not_fit() ->
     tokenizer = single_digits()
     whole = tokenize_task(MR, DEMOS, QUERIES, tokenizer)
     lengths = np.cumsum([len(ids) for ids in whole.demonstrations])
-    longest = max(len(ids) for ids in whole.queries) + len(" Positive")
+    # Behind demonstrations a query has its separator too.
+    longest = max(len(ids) for ids in whole.in_context) + len(" Positive")
     for kept in (1, 2, 3):
         window = int(lengths[kept - 1]) + longest
         found = tokenize_task(MR, DEMOS, QUERIES, tokenizer, window=window)
