@@ -35,9 +35,10 @@ def vector_finding(
     of those on which vector and layer were chosen. The effect is the share that the vector
     recovers minus that of the control that recovers most; its lower bound is the lowest, and p the
     largest, over all controls, so that each must be beaten (intersection-union); its upper bound
-    holds whichever control is chosen (Bonferroni). p flips the signs of whole queries. `beats` says whether the vector recovers half of the gain: less is a part of
-    the effect, not the effect. Not assessable without a control, of fewer than 10 queries, or
-    where the gain is not above .05 or its interval not above 0.
+    holds whichever control is chosen (Bonferroni). p flips the signs of whole queries. `beats` says
+    whether the vector recovers half of the gain: less is a part of the effect, not the effect. Not
+    assessable without a control, of fewer than 10 queries, or where the gain is not above .05 or
+    its interval not above 0.
     """
     gain = np.asarray(icl - zsl, dtype=np.float64)
     gained = mean_interval(gain)
