@@ -1,0 +1,39 @@
+"""C6: in-context learning and fine-tuning attend alike."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from analysis.claims.beside_twins import NO_TWIN, BesideTwins
+from analysis.claims.finding import Finding, not_assessable
+from analysis.inference import Interval
+
+MEASURES = ("SimAM-delta (centred)", "Kendall (queries)", "Kendall (inputs)")
+MARGIN = 0.05
+"""Of cosines as of tau: a model with shuffled weights has a tau that varies by .04 to .14 over its
+seeds, so that less could not be told from an accident of the weights."""
+
+
+def attention_maps_finding(measures: Mapping[str, BesideTwins]) -> Finding:
+    """Every measure of `MEASURES` is higher matched than mismatched, and beyond every twin.
+
+    SimAM-delta is mismatched with FT on D', both Kendalls with another query's weights. All must
+    pass (an intersection-union test): p is the largest of theirs, and estimate, low and high of
+    the effect are each the smallest, in [-2, 2]. Not assessable where one is missing or undefined,
+    or no twin was run. Sources: 2212.10559, section 4.3; 2311.07772, section 3.
+    """
+    missing = [key for key in MEASURES if key not in measures or not measures[key].defined]
+    if missing:
+        return not_assessable(f"{' and '.join(missing)} cannot be told matched from mismatched")
+    tests = [measures[key] for key in MEASURES]
+    figures = "; ".join(f"{key} {one.words}" for key, one in zip(MEASURES, tests, strict=True))
+    if not all(one.twins for one in tests):
+        return not_assessable(NO_TWIN, figures=figures)
+    differences = np.array([one.found.difference for one in tests])
+    return Finding(
+        Interval(*(float(least) for least in differences.min(axis=0))),
+        max(one.found.p for one in tests),
+        MARGIN,
+        figures=figures,
+        beats=all(one.beats for one in tests),
+    )
