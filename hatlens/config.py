@@ -1,7 +1,8 @@
 """The settings of one study: the same fields as flags, as YAML keys and as keyword arguments."""
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -136,16 +137,29 @@ def build_config(values: dict[str, Any], *, where: str = "") -> StudyConfig:
 
     A built-in model brings the settings of its own prompts; those that are given win.
     """
-    for key in values:
-        if key not in StudyConfig.model_fields:
-            sentence = unknown_name("setting", str(key), StudyConfig.model_fields).sentence
+    return checked(StudyConfig, values, {**brought_settings(values), **values}, where=where)
+
+
+Settings = TypeVar("Settings", bound=BaseModel)
+
+
+def checked(
+    kind: type[Settings], given: Mapping[str, Any], filled: Mapping[str, Any], *, where: str
+) -> Settings:
+    """Settings of this kind; the first unknown or wrong one is refused with its key.
+
+    `filled`: the given ones with what stands in where nothing is given.
+    """
+    for key in given:
+        if key not in kind.model_fields:
+            sentence = unknown_name("setting", str(key), kind.model_fields).sentence
             raise Refusal(sentence, where=where, setting=str(key))
     try:
-        return StudyConfig(**{**brought_settings(values), **values})
+        return kind(**filled)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
         message = first["msg"].removeprefix("Value error, ")
         came = "" if "got" in message else f", got {first['input']!r}"
         sentence = f"setting {key!r}: {message}{came}"
-        raise Refusal(sentence, where=where, setting=str(first["loc"][0])) from None
+        raise Refusal(sentence, where=where, setting=key) from None

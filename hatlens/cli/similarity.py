@@ -90,7 +90,7 @@ def similarity(
         if key in SimilarityConfig.model_fields and _is_given(key, value)
     }
     given = with_study({**stored, **named})
-    settings = build_similarity(given, where=str(config or ""))
+    settings = build_similarity(given)
     with progress() as report:
         result = run_similarity(settings, out or default_folder(settings), report)
     show(result, as_json=as_json)

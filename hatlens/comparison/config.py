@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from hatlens.config import Count, Flag, Number, OptionalText, Texts
+from hatlens.config import Count, Flag, Number, OptionalText, Texts, checked
 from prompts.refusal import Refusal, unknown_name
 
 
@@ -29,7 +29,16 @@ OptionalCount = Annotated[Count | None, BeforeValidator(_optional)]
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_one_or_more)]
 Rate = Annotated[Number | None, BeforeValidator(_auto)]
 
-FREE = ("twins", "twin_seeds", "label_score", "orders", "order_queries", "kate_queries", "dose", "study")
+FREE = (
+    "twins",
+    "twin_seeds",
+    "label_score",
+    "orders",
+    "order_queries",
+    "kate_queries",
+    "dose",
+    "study",
+)
 """Settings that may change on stored cells: a twin is added, the analysis is done again."""
 
 
@@ -109,27 +118,17 @@ switches of the code published with 2212.10559 and 2311.07772."""
 
 def build_similarity(values: Mapping[str, Any], *, where: str = "") -> SimilarityConfig:
     """A checked configuration; every problem is said as one sentence with its key."""
-    for key in values:
-        if key not in SimilarityConfig.model_fields:
-            raise Refusal(
-                unknown_name("setting", str(key), SimilarityConfig.model_fields).sentence,
-                where=where,
-            )
     preset = values.get("preset", "honest")
     if preset not in PRESETS:
-        raise Refusal(unknown_name("preset", str(preset), PRESETS).sentence, where=where)
-    try:
-        config = SimilarityConfig(**{**PRESETS[preset], **values})
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
-        message = first["msg"].removeprefix("Value error, ")
-        came = "" if "got" in message else f", got {first['input']!r}"
-        raise Refusal(f"setting {key!r}: {message}{came}", where=where) from None
+        sentence = unknown_name("preset", str(preset), PRESETS).sentence
+        raise Refusal(sentence, where=where, setting="preset")
+    filled = {**PRESETS[preset], **values}
+    config = checked(SimilarityConfig, values, filled, where=where)
     if (config.ft == "value-layer") != (config.layer is not None):
         raise Refusal(
             f"setting 'layer': --ft value-layer needs the layer whose values move, and nothing "
             f"else takes one; got ft {config.ft!r} and layer {config.layer!r}",
             where=where,
+            setting="layer",
         )
     return config

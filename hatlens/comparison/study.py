@@ -202,13 +202,13 @@ def check_names(config: SimilarityConfig) -> None:
     for twin in config.twins:
         if twin in TWINS:
             continue
-        unknown = unknown_name("twin", twin, TWINS)
+        sentence = unknown_name("twin", twin, TWINS).sentence
         if twin.isdecimal():
-            raise Refusal(
-                f"{unknown.sentence}; several twins of one kind are asked for by their seeds "
+            sentence += (
+                "; several twins of one kind are asked for by their seeds "
                 "(--twin-seed 0 --twin-seed 1)"
             )
-        raise unknown
+        raise Refusal(sentence, setting="twins")
 
 
 def refuse_other_kind(folder: RunFolder) -> None:

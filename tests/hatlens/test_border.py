@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import BaseModel
 
 from hatlens.cli.app import app as hatlens_app
 from hatlens.cli.border import STOPPED, run_app
 from hatlens.cli.setting_place import flag_of
+from hatlens.comparison.config import SimilarityConfig
 from hatlens.config import StudyConfig
 from prompts.refusal import Refusal
 
@@ -93,12 +95,28 @@ def test_a_refused_setting_is_placed_at_its_flag_or_in_its_file(
     assert log == f"hatlens: {error['where']}: {error['sentence']}\n"
 
 
-def test_every_setting_has_a_flag_of_this_name_or_none() -> None:
-    """What the place of a setting names is a flag that the command knows."""
-    command: Any = typer.main.get_command(hatlens_app)
-    flags = {name for one in command.commands["probe"].params for name in one.opts}
-    without = {one for one in StudyConfig.model_fields if flag_of(one) not in flags}
-    assert without == {"model", "name", "replicate"}
+@pytest.mark.parametrize(
+    ("command", "settings", "without"),
+    [
+        ("probe", StudyConfig, {"model", "name", "replicate"}),
+        ("similarity", SimilarityConfig, {"model"}),
+    ],
+)
+def test_the_place_of_a_setting_is_a_flag_that_the_command_knows(
+    command: str, settings: type[BaseModel], without: set[str]
+) -> None:
+    group: Any = typer.main.get_command(hatlens_app)
+    flags = {name for one in group.commands[command].params for name in one.opts}
+    assert {one for one in settings.model_fields if flag_of(one) not in flags} == without
+
+
+@pytest.mark.parametrize("words", [["--demos", "0"], ["--preset", "dai"], ["--twins", "shuffle"]])
+def test_a_refused_setting_of_a_comparison_is_placed_too(
+    words: list[str], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "out"), "--json"]
+    assert run_app(hatlens_app, ["similarity", str(model), *words, *out]) == 1
+    assert json.loads(capsys.readouterr().out)["error"]["where"] == words[0]
 
 
 @pytest.mark.parametrize("words", [["--no-such-flag"], ["stray"], ["--kind"]])
