@@ -4,13 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jinja2
 import pandas as pd
 import xarray as xr
-from plotly.offline import get_plotlyjs
 
 from analysis import figures, glossary, packed_rows, report_facts, report_tables, share_map
 from analysis.number_text import is_missing
+from analysis.page import filled
 from analysis.picture import Picture, picture, script_json
 from analysis.report_parts import parts_of
 
@@ -53,21 +52,14 @@ def render(studies: Sequence[StudyView], *, title: str) -> str:
     """
     if not studies:
         raise ValueError("needed at least one study to report, came none")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template("page.html.j2").render(
+    return filled(
+        "page.html.j2",
         title=title,
         studies=[study_page(view, index) for index, view in enumerate(studies)],
         labels=glossary.LABELS,
         behaviour_labels=glossary.BEHAVIOUR,
         measures=glossary.MEASURES,
         scale=share_map.VIRIDIS,
-        plotly_js=get_plotlyjs(),
     )
 
 

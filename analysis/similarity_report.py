@@ -3,15 +3,13 @@
 import json
 from collections.abc import Sequence
 
-import jinja2
-from plotly.offline import get_plotlyjs
-
 from analysis import report_tables
 from analysis.dose_figure import dose_pictures
 from analysis.number_text import (
     interval_text,
     number_text,
 )
+from analysis.page import filled
 from analysis.picture import Picture, picture
 from analysis.report import plain
 from analysis.report_facts import Fact, Facts
@@ -46,15 +44,9 @@ PICTURED = (
 
 def render(result: Result, tables: Tables) -> str:
     """The whole page as text: styles, script, figures and numbers inside, nothing loaded."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("analysis"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
     task = result["task"]
-    return environment.get_template("similarity.html.j2").render(
+    return filled(
+        "similarity.html.j2",
         title=f"HatLens: {result['model']['name']}, ICL against FT on {task['task']}",
         verdict=result["verdict"],
         warnings=result["warnings"],
@@ -73,7 +65,6 @@ def render(result: Result, tables: Tables) -> str:
         labels=labels(result),
         run=run_facts(result),
         result_json=json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False),
-        plotly_js=get_plotlyjs(),
     )
 
 
