@@ -61,6 +61,7 @@ class Diagnosis(NamedTuple):
             "estimate": {
                 "seconds": cost.seconds if cost else None,
                 "bytes": cost.memory_bytes if cost else None,
+                "not_counted": cost.not_counted if cost else None,
             },
             "safe_for_verdicts": self.safe_for_verdicts,
             "problems": [problem.sentence for problem in self.problems],

@@ -9,6 +9,7 @@ from hatlens.cells import TRAINED, Tokens, cell
 from hatlens.config import StudyConfig
 from hatlens.measure import cells, memory_budget, memory_facts, peak_bytes
 from hatlens.sets import MAIN, PAIRS_A, PROBES, REPLICATE, StudySets
+from hatlens.stages import STAGES
 from probes.models import LoadedModel
 
 # Half of a pair's examples are shared, and run once.
@@ -16,14 +17,15 @@ CONTEXTS_IN_A_PAIR = 1.5
 
 
 class Estimate(NamedTuple):
-    """The study's forwards and answers in seconds; its peak memory and its run folder in bytes.
+    """The forwards and greedy answers in seconds; their peak memory and stored cells in bytes.
 
-    Loading, drawing prompts and the analysis of the stored rows come on top of the seconds.
+    `not_counted`: what these settings ask for besides, and comes on top.
     """
 
     seconds: float
     memory_bytes: int
     folder_bytes: int
+    not_counted: tuple[str, ...]
 
 
 class OneContext(NamedTuple):
@@ -55,7 +57,15 @@ def study_cost(
     weights = sum(p.numel() * p.element_size() for p in loaded.model.parameters())
     held = before + (weights if config.twins else 0)
     taken = memory_facts(config, loaded, tokens, budget)["bytes"]
-    return Estimate(seconds, max(peak, held + taken), stored)
+    return Estimate(seconds, max(peak, held + taken), stored, not_counted(config, study))
+
+
+def not_counted(config: StudyConfig, study: StudySets) -> tuple[str, ...]:
+    """The parts of a study that no estimate is made of, in words."""
+    of_stages = ((stage, len(stage.cells(config, study))) for stage in STAGES)
+    parts = [f"{stage.progress} ({count} runs)" for stage, count in of_stages if count]
+    changed = ["heads changed"] if config.cause else []
+    return (*parts, *changed, "loading", "the analysis of what is stored")
 
 
 def resident_bytes(file: Path = Path("/proc/self/statm")) -> int:

@@ -71,6 +71,7 @@ def lines(found: "Diagnosis") -> "Iterator[str]":
         yield from tokenizer_lines(found.tokenizer)
     if found.estimate:
         yield cost_line(found.estimate)
+        yield f"not counted there: {', '.join(found.estimate.not_counted)}"
     for problem in found.problems:
         yield f"{'UNSAFE' if problem.unsafe else 'note'}: {problem.sentence}"
     yield f"safe for verdicts: {'yes' if found.safe_for_verdicts else 'no'}"
@@ -87,6 +88,6 @@ def tokenizer_lines(facts: "TokenizerFacts") -> "Iterator[str]":
 
 def cost_line(cost: "Estimate") -> str:
     return (
-        f"a study: {cost.seconds / 60:.0f} min of forwards and answers, "
+        f"a study: {cost.seconds / 60:.0f} min of forwards and greedy answers, "
         f"{cost.memory_bytes / 1e9:.1f} GB of memory, {cost.folder_bytes / 1e6:.0f} MB on disk"
     )

@@ -18,7 +18,7 @@ from hatlens.measure import measure
 from hatlens.progress import silent
 from hatlens.sets import draw_sets
 from hatlens.store import RunFolder
-from hatlens.study_cost import study_cost
+from hatlens.study_cost import not_counted, study_cost
 from hatlens.tokenizer_facts import TokenizerFacts, tokenizer_facts
 from probes.attention import Recorder
 from probes.families import FAMILIES, tiny_config
@@ -134,7 +134,7 @@ def test_the_default_study_on_a_folder(folder: Path, capsys: pytest.CaptureFixtu
         for layout in ("function", "arrow")
         for codec in ("decimal", "signed-decimal")
     }
-    assert set(found["estimate"]) == {"seconds", "bytes"}
+    assert set(found["estimate"]) == {"seconds", "bytes", "not_counted"}
     assert found["estimate"]["seconds"] > 0
     assert found["estimate"]["bytes"] > 1e8  # Python and torch alone take that.
 
@@ -146,6 +146,10 @@ def test_what_people_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert lines[2] == "capture: fast"
     assert lines[3].startswith("parity gate: passed on ")
     assert lines[4] == "tokenizer: 1 digit a token, nothing before a text"
+    (left_out,) = [line for line in lines if line.startswith("not counted there: ")]
+    assert left_out == (
+        "not counted there: exact readings (2 runs), loading, the analysis of what is stored"
+    )
     assert lines[-1] == "safe for verdicts: yes"
 
 
@@ -267,6 +271,22 @@ def test_the_folder_is_as_large_as_estimated(folder: Path, tmp_path: Path) -> No
     held = sum(sum(array.nbytes for array in np.load(file).values()) for file in files)
     assert cost.folder_bytes == pytest.approx(held, rel=0.02)
     assert cost.seconds > 0
+
+
+def test_what_the_estimate_leaves_out_is_what_was_asked_for() -> None:
+    """Two main contexts; with controls three sets more, of two contexts each."""
+    asked = {"cause": True, "along": True, "behavioural_row": 1, "controls": True}
+    config = SMALL.model_copy(update={**asked, "reading": "greedy"})
+    found = not_counted(config, draw_sets(config))
+    assert [part.partition(" (")[0] for part in found[:-2]] == [
+        "behavioural rows",
+        "along the prompt and its layers",
+        "contributions of heads",
+        "heads changed",
+    ]
+    assert found[0] == "behavioural rows (4 runs)"
+    greedy = SMALL.model_copy(update={"reading": "greedy"})
+    assert not_counted(greedy, draw_sets(greedy)) == ("loading", "the analysis of what is stored")
 
 
 def test_the_page_explains_every_key() -> None:
