@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hatlens.comparison.config import build_similarity
+from hatlens.comparison.same_study import with_study
 from hatlens.comparison.study import analyse_comparison, is_comparison, run_similarity
 from hatlens.finished import Finished, run_place
 from hatlens.progress import progress, silent
@@ -22,9 +23,9 @@ class Comparison(Finished):
 
 
 def similarity(
-    model: str,
+    model: str | None = None,
     *,
-    task: str | Path = "mr",
+    task: str | Path | None = None,
     out: str | Path | None = None,
     show_progress: bool = False,
     **settings: Any,
@@ -32,9 +33,12 @@ def similarity(
     """Compare ICL with fine-tuning; settings are those of the command, `preset` among them.
 
     `task`: a name, a YAML file or a data file. `out` is the run folder, where the same call takes
-    up what is there; without it a new temporary folder.
+    up what is there; without it a new temporary folder. `study`: the folder of a finished study of
+    attention rows, from which model and task are taken.
     """
-    config = build_similarity({"model": model, "task": str(task), **settings})
+    named = {"model": model, "task": None if task is None else str(task)}
+    given = {key: value for key, value in named.items() if value is not None}
+    config = build_similarity(with_study({**given, **settings}))
     folder = run_place(out)
     with progress() if show_progress else nullcontext(silent) as report:
         result = run_similarity(config, folder, report)

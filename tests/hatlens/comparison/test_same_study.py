@@ -11,6 +11,7 @@ import pytest
 from hatlens.cli.app import app
 from hatlens.cli.border import run_app
 from hatlens.comparison.config import build_similarity
+from hatlens.comparison.library import similarity
 from hatlens.comparison.same_study import study_facts, with_study
 from hatlens.comparison.study import analyse_comparison, run_similarity
 from hatlens.config import build_config
@@ -187,3 +188,11 @@ def test_absolute_errors_are_there(run: tuple[Path, dict[str, Any]]) -> None:
     assert found["least_squares"].estimate == pytest.approx(hand)
     for name in ("zsl", "icl", "ft"):
         assert found["runs"][name]["unread"] == int(table[name].isna().sum())
+
+
+def test_python_takes_it_from_the_study_too(study: Path, tmp_path: Path) -> None:
+    found = similarity(study=str(study), twins=(), lr=0.1, sets=1, out=tmp_path / "run")
+    assert found.result["task"]["demos"] == 4
+    assert found.result["study"]["run"] == str(study)
+    with pytest.raises(Refusal, match="setting 'model'"):
+        similarity("other", study=str(study), out=tmp_path / "other")
