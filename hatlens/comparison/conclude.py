@@ -12,6 +12,7 @@ from analysis.similarity.recovered import LEAST_FIXED, recovered_over_sets, shar
 from analysis.similarity.resampling import Resamples, draw_resamples, two_way_interval
 from analysis.similarity.verdict import says, verdict_on
 from hatlens.comparison import tables
+from hatlens.comparison.claims import Judging, claims_result
 from hatlens.comparison.compare import (
     MISMATCH_WORDS,
     condition_entry,
@@ -23,6 +24,7 @@ from hatlens.comparison.compare import (
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.dose import dose_result, dose_table
 from hatlens.comparison.left_out import kate_result, left_out_table
+from hatlens.comparison.norms import unequal_norms
 from hatlens.comparison.numbers_result import absolute_error, numbers_table
 from hatlens.comparison.orders import orders_result
 from hatlens.comparison.regression import REGRESSION
@@ -32,8 +34,6 @@ from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]
 THREE = ("zsl", "icl", "ft")
-FAR = 0.25
-"""Update norms that differ by more than this share are named."""
 
 
 def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
@@ -55,6 +55,7 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result["absolute_error"] = absolute_error(config, model)
     result["study"] = manifest.get("study")
     result["warnings"] += other_weights(manifest)
+    result["claims"] = claims_result(Judging(config, folder, stored, resamples))
     made |= dose_table(config, folder)
     made |= left_out_table(config, folder) | numbers_table(model)
     folder.write_text("results.json", json_text(result))
@@ -238,22 +239,6 @@ def warnings_of(manifest: Result, stored: Sequence[Stored], answers: Result) -> 
             if note := str(one.cells[place].get("notes", "")):
                 found.append(note)
     return list(dict.fromkeys(found))
-
-
-def unequal_norms(stored: Sequence[Stored]) -> list[str]:
-    """Fine-tunings whose update norm is far from that of the model's own on the same set."""
-    model, found = stored[0], []
-    for one in stored:
-        for place, run in one.pairs():
-            norm = float(one.fits(place)[run]["norm"])
-            wanted = float(model.fits(place)["ft"]["norm"]) if place in model.sets else np.nan
-            if np.isfinite(norm) and wanted > 0 and abs(norm / wanted - 1) > FAR:
-                found.append(
-                    f"{run} on set {place + 1} of the {one.variant.folder} model moved outputs by "
-                    f"{norm:.3g} of their norm, the model's own fine-tuning by {wanted:.3g}: "
-                    "likeness rises with the size of an update"
-                )
-    return found
 
 
 def cost_of(stored: Sequence[Stored], manifest: Result) -> Result:
