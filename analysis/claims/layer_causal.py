@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analysis.claims.finding import Finding, not_assessable
 from analysis.inference import UNDEFINED, Interval, smallest_flip_p
@@ -32,17 +33,19 @@ class Gain(NamedTuple):
     """Layer-causal minus plain likeness at equal output change, and how much of it is known.
 
     gain: (set, query, layer); NaN where the two have no output change in common. low, high: the
-    relative output change from which and up to which they were compared, mean over what is known.
+    relative output change from which and up to which they were compared. defined: where both have
+    a likeness at two doses or more (scores of a first layer may not change at all).
     """
 
     gain: Floats
     low: Floats
     high: Floats
+    defined: NDArray[np.bool_]
 
     @property
     def shared(self) -> float:
-        """Share of (set, query, layer) that can be compared."""
-        return float(np.isfinite(self.gain).mean()) if self.gain.size else 0.0
+        """Share of the (set, query, layer) that are defined which can be compared; 0 of none."""
+        return float(np.isfinite(self.gain).sum() / max(1, self.defined.sum()))
 
     @property
     def layers(self) -> int:
@@ -137,15 +140,17 @@ def gain_at_equal_norm(likeness: Floats, norm: Floats) -> Gain:
         )
     size = np.log(np.where(norm > 0, norm, np.nan))
     gain, low, high = (np.full(likeness.shape[2:], np.nan) for _ in range(3))
+    defined = np.zeros(gain.shape, dtype=np.bool_)
     for place in np.ndindex(*likeness.shape[2:]):
         curves = [curve(size[i, :, *place], likeness[i, :, *place]) for i in range(len(METHODS))]
         start, stop = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
-        if min(len(x) for x, _ in curves) >= LEAST_DOSES and start <= stop:
+        defined[place] = min(len(x) for x, _ in curves) >= LEAST_DOSES
+        if defined[place] and start <= stop:
             gain[place] = mean_between(*curves[1], start, stop) - mean_between(
                 *curves[0], start, stop
             )
             low[place], high[place] = np.exp(start), np.exp(stop)
-    return Gain(gain, low, high)
+    return Gain(gain, low, high, defined)
 
 
 def curve(size: Floats, likeness: Floats) -> tuple[Floats, Floats]:

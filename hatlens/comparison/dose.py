@@ -13,6 +13,7 @@ from analysis.claims.finding import Finding, not_assessable
 from analysis.claims.layer_causal import METHODS, gain_at_equal_norm, judged, layer_causal_finding
 from analysis.similarity.measures import MEASURES
 from analysis.similarity.records import Floats, Runs
+from analysis.similarity.resampling import Resamples, draw_resamples
 from analysis.similarity.vectors import mean_defined
 from hatlens.comparison.cell import chunk_of
 from hatlens.comparison.config import SimilarityConfig
@@ -77,7 +78,7 @@ def run_dose(
     icl, zsl = run(Condition(shown)), run(Condition(none))
     found: dict[str, NDArray[Any]] = {"failed": np.array("")}
     for number, method in enumerate(METHODS):
-        fits = []
+        fits: list[Fit] = []
         values: dict[str, list[Floats]] = {key: [] for key in (*LIKENESS, NORM)}
         for fit in doses(config, loaded, fed, method, float(own["fit/ft/rate"]), target):
             report("doses", number * len(FACTORS) + len(fits), len(METHODS) * len(FACTORS))
@@ -167,11 +168,12 @@ def dose_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
     curves = dose_curves(config, folder)
     if curves is None:
         return not_assessable("fine-tuning diverged, or moved nothing, on every set")
-    return layer_causal_finding(curves.likeness, curves.norm, rng=generator(config))
+    return layer_causal_finding(curves.likeness, curves.norm, rng=drawn(config, curves))
 
 
-def generator(config: SimilarityConfig) -> np.random.Generator:
-    return np.random.default_rng([config.seed, 10])
+def drawn(config: SimilarityConfig, curves: Curves) -> Resamples:
+    """Resamples of sets and queries, the same for every measure."""
+    return draw_resamples(*curves.norm.shape[2:4], rng=np.random.default_rng([config.seed, 10]))
 
 
 def dose_result(config: SimilarityConfig, folder: RunFolder) -> Result | None:
@@ -190,10 +192,10 @@ def dose_result(config: SimilarityConfig, folder: RunFolder) -> Result | None:
 
 
 def gain_entry(config: SimilarityConfig, key: str, curves: Curves) -> Result:
-    """One measure's gain. `shared`: share of (set, query, layer) that could be compared, from a
-    relative output change `low` to `high`, means over these."""
+    """One measure's gain. `shared`: of the (set, query, layer) that are defined, the share that
+    could be compared, from a relative output change `low` to `high`, means over these."""
     one = gain_at_equal_norm(curves.likeness[key], curves.norm)
-    known = judged(one.gain, rng=generator(config))
+    known = judged(one.gain, rng=drawn(config, curves))
     layers = np.moveaxis(one.gain, -1, 0).reshape(one.gain.shape[-1], -1)
     return {
         "measure": key,
