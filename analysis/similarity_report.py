@@ -28,6 +28,7 @@ from analysis.similarity_run_facts import (
     run_facts,
     text_column,
 )
+from analysis.task_vector_figure import task_vector_part
 
 PICTURED = (
     "SimAOU (orthogonal)",
@@ -58,6 +59,7 @@ def render(result: Result, tables: Tables) -> str:
         doses=dose_pictures(tables.get("dose")),
         baselines=baselines(result),
         recovered=recovered(result),
+        task_vector=task_vector_part(result, tables),
         published=published(tables),
         fine_tuning=fine_tuning(result),
         losses=losses(tables),

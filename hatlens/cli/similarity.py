@@ -49,6 +49,12 @@ def similarity(
     kate_queries: Annotated[
         int | None, Option(help="queries of the leave-one-out effects, 0 for none")
     ] = None,
+    vector_queries: Annotated[
+        int | None, Option(help="queries of the task vector, 0 for none")
+    ] = None,
+    generalise: Annotated[
+        int | None, Option(help="facts of each form whose reversals and syllogisms are asked, or 0")
+    ] = None,
     dose: Annotated[
         bool, Option("--dose", help="also gd and lcgd at five update norms, ten fine-tunings a set")
     ] = False,

@@ -15,6 +15,7 @@ from hatlens.comparison import tables
 from hatlens.comparison.claims import Judging, claims_result
 from hatlens.comparison.compare import (
     MISMATCH_WORDS,
+    Line,
     condition_entry,
     corrected,
     entry,
@@ -30,6 +31,7 @@ from hatlens.comparison.orders import orders_result
 from hatlens.comparison.regression import REGRESSION
 from hatlens.comparison.same_study import other_weights
 from hatlens.comparison.stored import Stored, is_trained, stored_variants
+from hatlens.comparison.task_vector_result import vector_result, vector_table
 from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]
@@ -51,6 +53,7 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result, made = concluded(config, stored, manifest, resamples)
     result["order_sensitivity"] = orders_result(config, folder)
     result["kate"] = kate_result(config, folder)
+    result["task_vector"] = vector_result(config, folder)
     result["dose"] = dose_result(config, folder)
     result["absolute_error"] = absolute_error(config, model)
     result["study"] = manifest.get("study")
@@ -58,6 +61,7 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result["claims"] = claims_result(Judging(config, folder, stored, resamples))
     made |= dose_table(config, folder)
     made |= left_out_table(config, folder) | numbers_table(model)
+    made |= vector_table(config, folder)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)
@@ -78,13 +82,16 @@ def concluded(
     lines = every.get(model.variant, [])
     p = corrected(lines)
     evidence = judged(stored, lines, p, resamples) if lines else []
+    twins: dict[str, list[Sequence[Line]]] = {}
+    for one in stored[1:]:
+        twins.setdefault(one.variant.kind, []).append(every.get(one.variant, []))
     verdict = verdict_on(evidence, reason=why_not(model, lines), mismatches=MISMATCH_WORDS)
     answers = answers_result(config, model, resamples) if model.sets else no_answers()
     result: Result = {
         "model": manifest["model"],
         "task": {**config.model_dump(mode="json"), "label_words": manifest["task_words"]},
         **answers,
-        "metrics": [entry(line, value) for line, value in zip(lines, p, strict=True)],
+        "metrics": [entry(line, value, twins) for line, value in zip(lines, p, strict=True)],
         "baselines": [
             *(
                 {

@@ -38,6 +38,8 @@ FREE = (
     "kate_queries",
     "dose",
     "study",
+    "generalise",
+    "vector_queries",
 )
 """Settings that may change on stored cells: a twin is added, the analysis is done again."""
 
@@ -89,6 +91,8 @@ class SimilarityConfig(BaseModel):
     orders: Count = Field(0, ge=0, le=100)
     order_queries: Count = Field(8, ge=1, le=1000)
     kate_queries: Count = Field(0, ge=0, le=10_000)
+    vector_queries: Count = Field(0, ge=0, le=10_000)
+    generalise: Count = Field(0, ge=0, le=200)
     dose: Flag = False
 
     @property

@@ -266,19 +266,25 @@ def other_lessons(
     config: SimilarityConfig, loaded: LoadedModel
 ) -> tuple[Lessons | None, list[str]]:
     """Lines of another task to fine-tune on, as many as there are demonstrations."""
-    name = config.other_task
-    if name == "auto":
-        name = REGRESSION if config.task != REGRESSION else next(iter(PACKAGED))
-    own = config.model_copy(update={"task": name, "data": None, "sets": 1, "queries": 1})
     try:
-        source = drawn_source(replaced_seed(own))
-        maker = _Maker(own, source, loaded)
-        prompts = maker.tokens(source.drawn.sets[0].demonstrations, source.queries[0])
+        prompts = other_prompts(config, loaded)
     except Refusal as refusal:
         if config.other_task != "auto":
             raise
         return None, [f"the control with another task was left out: {refusal.sentence}"]
     return lessons_of(prompts), []
+
+
+def other_prompts(
+    config: SimilarityConfig, loaded: LoadedModel, *, queries: int = 1
+) -> TaskPrompts:
+    """Demonstrations and queries of the other task, `auto` being one that needs no data."""
+    name = config.other_task
+    if name == "auto":
+        name = REGRESSION if config.task != REGRESSION else next(iter(PACKAGED))
+    own = config.model_copy(update={"task": name, "data": None, "sets": 1, "queries": queries})
+    source = drawn_source(replaced_seed(own))
+    return tokens_of(own, source, loaded, source.drawn.sets[0].demonstrations, source.queries[0])
 
 
 def replaced_seed(config: SimilarityConfig) -> SimilarityConfig:

@@ -15,6 +15,7 @@ from hatlens.comparison.left_out import left_out_cells, run_left_out
 from hatlens.comparison.orders import order_cells, run_orders
 from hatlens.comparison.rate import Chosen, choose_rate
 from hatlens.comparison.same_study import study_facts
+from hatlens.comparison.task_vector import run_vector, vector_cells
 from hatlens.comparison.unfinished import nothing_left_behind
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
@@ -93,7 +94,9 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     refuse_other_kind(folder)
     beside = study_facts(config, folder.path)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
-    planned += order_cells(config) + left_out_cells(config) + dose_cells(config)
+    planned += (
+        order_cells(config) + left_out_cells(config) + vector_cells(config) + dose_cells(config)
+    )
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
@@ -136,6 +139,9 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
             own = folder.read_arrays(cell_name(Variant(TRAINED), place))
             stage = staged(report, f"set {place + 1} of {config.sets} at several doses")
             folder.write_arrays(name, run_dose(config, loaded, fed.sets[place], own, stage))
+    for name in vector_cells(config):
+        if not folder.has(name):
+            folder.write_arrays(name, run_vector(config, source, loaded, fed.sets[0], report))
     note_end(folder, time.monotonic() - began)
 
 
