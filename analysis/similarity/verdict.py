@@ -43,6 +43,17 @@ def says(one: Judged) -> str:
     return MORE if all(twin.low > 0 for twin in one.beyond) else ALSO_IN_A_TWIN
 
 
+def rank_p(own: float, twins: Sequence[float]) -> float:
+    """p that the model's difference is one of its twins': (1 + those at least as large) / (K + 1).
+
+    With K twins it cannot be below 1 / (K + 1): two or three describe, 19 test at .05. Undefined
+    without twins, or where the model's difference is.
+    """
+    if not twins or math.isnan(own):
+        return math.nan
+    return (1 + sum(one >= own for one in twins)) / (len(twins) + 1)
+
+
 def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, str]) -> Verdict:
     """The verdict on a run; `reason` says why nothing could be judged, empty where it could.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.bootstrap import Intervals
 from analysis.similarity.published import published_for
 from hatlens.comparison.compare import Line
 from hatlens.comparison.config import SimilarityConfig
@@ -78,7 +79,7 @@ def measures(
 
 def layers(stored: Sequence[Stored], lines: Mapping[Variant, Sequence[Line]]) -> Rows:
     """One line a model, position, measure, comparison and layer (place among the attention
-    layers): the mean over sets and queries."""
+    layers): the mean over sets and queries; of the mismatch matched minus it."""
     return [
         {
             **place_of(one),
@@ -86,14 +87,24 @@ def layers(stored: Sequence[Stored], lines: Mapping[Variant, Sequence[Line]]) ->
             "measure": line.key,
             "comparison": comparison,
             "layer": layer,
-            "value": value,
+            **interval_columns("value", values.at(layer)),
+            **(interval_columns("difference", changes.at(layer)) if changes else {}),
         }
         for one in stored
         for line in lines.get(one.variant, ())
-        for comparison, values in (("matched", line.by_layer), *line.layers_of.items())
-        if len(line.by_layer) > 1
-        for layer, value in enumerate(values)
+        for comparison, values, changes in by_comparison(line)
+        if len(line.by_layer.estimate) > 1
+        for layer in range(len(line.by_layer.estimate))
     ]
+
+
+def by_comparison(line: Line) -> list[tuple[str, Intervals, Intervals | None]]:
+    """Every comparison of a line with its values by layer, the mismatch with its difference."""
+    others = [
+        (name, values, line.change_by_layer if name == line.mismatch else None)
+        for name, values in line.layers_of.items()
+    ]
+    return [("matched", line.by_layer, None), *others]
 
 
 def answers_rows(stored: Sequence[Stored]) -> Rows:
