@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
-from prompts.pieces import Tokenizer
+from prompts.pieces import Tokenizer, cut
 from prompts.refusal import Refusal
 
 DAY = datetime(2025, 1, 1)
@@ -50,13 +50,18 @@ def chat_frame(tokenizer: Tokenizer) -> Frame:
     same turns.
     """
     before, asked = _around(rendered(tokenizer, [_FIRST]), _FIRST)
-    again, shown, between, last = _around(
-        rendered(tokenizer, [_FIRST, _SAID, _SECOND]), _FIRST, _SAID, _SECOND
-    )
+    whole = rendered(tokenizer, [_FIRST, _SAID, _SECOND])
+    again, shown, between, last = _around(whole, _FIRST, _SAID, _SECOND)
     *_, closing = _around(rendered(tokenizer, [_FIRST, _SAID], ask=False), _FIRST, _SAID)
-    closed = alike(between, closing)
-    user = between[len(closed) :]
-    if before != again or asked != last or not before.endswith(user):
+    (pieces,) = cut(tokenizer, [whole])
+    # Where the first answer's turn ends: a chat that is asked nothing may end otherwise than there.
+    start = len(again + _FIRST + shown + _SAID)
+    ends = [
+        length
+        for length in range(len(alike(between, closing)), -1, -1)
+        if before.endswith(between[length:]) and pieces.starting_at(start + length) is not None
+    ]
+    if before != again or asked != last or not ends:
         raise Refusal(
             f"the chat template prints a turn otherwise by its place ({before!r} and {asked!r} "
             f"around the first one, {between!r} and {last!r} around the second), but a query must "
@@ -67,6 +72,7 @@ def chat_frame(tokenizer: Tokenizer) -> Frame:
             f"the chat template begins an answer by {asked!r} where it asks for one, but by "
             f"{shown!r} where it shows one: both must be the same; use --template plain"
         )
+    closed, user = between[: ends[0]], between[ends[0] :]
     header = before[: len(before) - len(user)]
     return Frame(header, user, asked, shown[len(asked) :], closed)
 

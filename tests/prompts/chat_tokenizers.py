@@ -31,6 +31,10 @@ TEMPLATES: Mapping[str, str] = MappingProxyType(
             LOOP + "<|im_start|>{{ message.role }}\n{% if loop.last and message.role != 'user' %}"
             "<think>{% endif %}{{ message.content }}<|im_end|>\n{% endfor %}" + ASK
         ),
+        "ended": (
+            LOOP + "<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>{% endfor %}"
+            "{% if add_generation_prompt %}<|im_start|>assistant\n{% else %}<|im_end|>{% endif %}"
+        ),
         "trimming": LOOP + TURN.replace("content", "content | trim") + ASK,
     }
 )
