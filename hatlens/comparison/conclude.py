@@ -24,6 +24,7 @@ from hatlens.comparison.compare import (
 )
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.dose import dose_result, dose_table
+from hatlens.comparison.generalisation_result import generalisation_result, generalisation_table
 from hatlens.comparison.left_out import kate_result, left_out_table
 from hatlens.comparison.norms import unequal_norms
 from hatlens.comparison.numbers_result import absolute_error, numbers_table
@@ -55,13 +56,14 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result["kate"] = kate_result(config, folder)
     result["task_vector"] = vector_result(config, folder)
     result["dose"] = dose_result(config, folder)
+    result["generalisation"] = generalisation_result(config, folder)
     result["absolute_error"] = absolute_error(config, model)
     result["study"] = manifest.get("study")
     result["warnings"] += other_weights(manifest)
     result["claims"] = claims_result(Judging(config, folder, stored, resamples))
     made |= dose_table(config, folder)
     made |= left_out_table(config, folder) | numbers_table(model)
-    made |= vector_table(config, folder)
+    made |= vector_table(config, folder) | generalisation_table(config, folder)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)

@@ -11,6 +11,7 @@ from hatlens.comparison.cell import Plan, run_cell
 from hatlens.comparison.config import FREE, SimilarityConfig, build_similarity
 from hatlens.comparison.dose import dose_cells, run_dose
 from hatlens.comparison.feed import Fed, Source, drawn_source, feed
+from hatlens.comparison.generalisation import generalisation_cells, run_generalisation
 from hatlens.comparison.left_out import left_out_cells, run_left_out
 from hatlens.comparison.orders import order_cells, run_orders
 from hatlens.comparison.rate import Chosen, choose_rate
@@ -94,9 +95,8 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     refuse_other_kind(folder)
     beside = study_facts(config, folder.path)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
-    planned += (
-        order_cells(config) + left_out_cells(config) + vector_cells(config) + dose_cells(config)
-    )
+    planned += order_cells(config) + left_out_cells(config) + vector_cells(config)
+    planned += dose_cells(config) + generalisation_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
@@ -142,6 +142,9 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     for name in vector_cells(config):
         if not folder.has(name):
             folder.write_arrays(name, run_vector(config, source, loaded, fed.sets[0], report))
+    for place, name in enumerate(generalisation_cells(config)):
+        if not folder.has(name):
+            folder.write_arrays(name, run_generalisation(config, loaded, place, report))
     note_end(folder, time.monotonic() - began)
 
 
