@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from analysis import report_tables
+from analysis.claims_part import claims_table
 from analysis.dose_figure import dose_pictures
 from analysis.number_text import (
     interval_text,
@@ -51,6 +52,7 @@ def render(result: Result, tables: Tables) -> str:
         title=f"HatLens: {result['model']['name']}, ICL against FT on {task['task']}",
         verdict=result["verdict"],
         warnings=result["warnings"],
+        claims=claims_table(result),
         accuracy=accuracy(result),
         absolute_errors=absolute_errors(result),
         study=study_part(result),

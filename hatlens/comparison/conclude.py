@@ -12,7 +12,7 @@ from analysis.similarity.recovered import LEAST_FIXED, recovered_over_sets, shar
 from analysis.similarity.resampling import Resamples, draw_resamples, two_way_interval
 from analysis.similarity.verdict import says, verdict_on
 from hatlens.comparison import tables
-from hatlens.comparison.claims import Judging, claims_result
+from hatlens.comparison.claims import claims_result
 from hatlens.comparison.compare import (
     MISMATCH_WORDS,
     Line,
@@ -25,6 +25,7 @@ from hatlens.comparison.compare import (
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.dose import dose_result, dose_table
 from hatlens.comparison.generalisation_result import generalisation_result, generalisation_table
+from hatlens.comparison.judging import Judging
 from hatlens.comparison.left_out import kate_result, left_out_table
 from hatlens.comparison.norms import unequal_norms
 from hatlens.comparison.numbers_result import absolute_error, numbers_table
