@@ -55,6 +55,7 @@ def in_process(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from (worker.memory if job["what"] == "memory" else worker.seconds)(job)
 
 
+@pytest.mark.usefixtures("frozen_heap")
 def test_it_prints_the_keys(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

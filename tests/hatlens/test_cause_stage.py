@@ -26,7 +26,7 @@ from probes.contribution import contributions
 from prompts.refusal import Refusal
 from tests.hatlens.tiny_study import SETTINGS
 
-CHANGED: dict[str, Any] = {**SETTINGS, "pairs": 0, "twins": (), "behavioural_row": 6}
+CHANGED: dict[str, Any] = {**SETTINGS, "pairs": 0, "twins": (), "behavioural_row": 6, "mass": 0.9}
 CAUSES: dict[str, Any] = {"cause": True, "cause_contexts": 7, "random_sets": 3}
 
 
@@ -244,7 +244,13 @@ def test_heads_of_a_model_that_regresses(tmp_path: Path) -> None:
 
     Its error becomes that of a constant, and nothing of its behavioural row is least squares.
     """
-    settings = {"model": "text-regressor", "contexts": 8, "twins": (), "behavioural_row": 6}
+    settings = {
+        "model": "text-regressor",
+        "contexts": 8,
+        "twins": (),
+        "behavioural_row": 6,
+        "mass": 0.9,
+    }
     more = {"cause": True, "heads": ["L0", "L1", "L2", "L3"], "flips": 200, "queries": 4}
     found = run_studies([build_config({**settings, **more})], tmp_path / "run")
     said = found["cause"]

@@ -298,7 +298,7 @@ def test_a_preset_is_several_studies_on_one_page(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = {key: value for key, value in SETTINGS.items() if key != "features"}
-    both = {"one": {"features": 1, "twins": (), "pairs": 0}, "two": {"features": 2}}
+    both = {"one": {"features": 1, "twins": (), "pairs": 0}, "two": {"features": 2, "pairs": 6}}
     monkeypatch.setattr("hatlens.presets.PRESETS", {"small": both})
     out = tmp_path / "out"
     words = ["probe", str(model), "--preset", "small", "--out", str(out), "--json"]

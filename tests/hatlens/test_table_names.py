@@ -56,7 +56,7 @@ def test_the_whole_job_runs_on_a_table_with_its_controls(names: str, tmp_path: P
     changed = {**TABLE, "names": names, "controls": True, "behavioural_row": 2, "cause": True}
     config = build_config(
         {**SETTINGS, **TABLE, **changed, "model": str(model), "cause_contexts": 2,
-         "random_sets": 2, "twins": ()}
+         "random_sets": 2, "twins": (), "mass": 0.5}
     )  # fmt: skip
     result = run_studies([config], tmp_path / "run")
     kinds = [one["kind"] for one in result["controls"]]

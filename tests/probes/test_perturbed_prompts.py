@@ -144,6 +144,7 @@ def tensors_alive() -> int:
     return sum(isinstance(item, Tensor) for item in gc.get_objects())
 
 
+@pytest.mark.usefixtures("frozen_heap")
 @pytest.mark.parametrize("name", ["llama", "mistral", "qwen3-next", "gpt-neo"])
 def test_nothing_is_held_afterwards(name: str) -> None:
     model = tiny_model(name)
