@@ -1,7 +1,7 @@
 """Whether ICL and FT answer alike what facts imply, once both recall the facts (2505.00661)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -59,6 +59,11 @@ def generalisation_finding(
             figures=figures,
         )
     tests = [alike(icl[kind], ft[kind], margin=margin) for kind in INFERRED]
+    return both_alike(tests, margin=margin)._replace(figures=figures)
+
+
+def both_alike(tests: Sequence[Alike], *, margin: float = MARGIN) -> Finding:
+    """Every kind of question alike: effect and p of the one that is least so."""
     inner = [inside(one.difference, margin) for one in tests]
     outer = [inside(one.wide, margin) for one in tests]
     effect = Interval(
@@ -66,7 +71,7 @@ def generalisation_finding(
         min(one.low for one in inner),
         min(one.high for one in outer),
     )
-    return Finding(effect, max(one.p for one in tests), figures=figures)
+    return Finding(effect, max(one.p for one in tests))
 
 
 def inside(difference: Interval, margin: float) -> Interval:
