@@ -72,6 +72,7 @@ def test_what_cannot_be_asked_is_not() -> None:
         ([0, 1, 1, 1], [0, 1], "3 and 1 demonstrations"),
         ([1, 1, 1, 1], [0, 1], "4 and 0 demonstrations"),
         ([5, 6, 7, 8], [1, 2, 5], ""),
+        ([5, 5, 6, 7], [1, 5], ""),
     ],
 )
 def test_labels_that_are_not_balanced_are_said(
