@@ -1,11 +1,10 @@
 """Whether ICL minds the order of demonstrations as much as fine-tuning on one after the other."""
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
+from analysis.claims.crossed_mean import MeanOf, mean_over_both
 from analysis.claims.finding import Finding, not_assessable
 from analysis.inference import ALPHA, Interval, smallest_flip_p
 from analysis.similarity.records import Floats
@@ -14,27 +13,9 @@ BOUND = 2.0
 """Sensitivities whose ratio is between 1/2 and 2 count as equal."""
 LEAST_CHANGE = 0.1
 """The least |p - p_ZSL|, summed over words: a total variation of .05."""
+LEAST_SETS = 5
 LEAST_QUERIES = 8
 """With fewer, no p survives the correction over nine claims: 2^-7 times 9 is above .05."""
-
-
-class MeanOf(NamedTuple):
-    """A mean over sets and queries, its standard error, and the degrees of freedom of that."""
-
-    estimate: float
-    error: float
-    freedom: float
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """The two-sided interval at a level such as .95, by Student's t."""
-        reach = self.error * float(stats.t.ppf((1 + level) / 2, self.freedom))
-        return self.estimate - reach, self.estimate + reach
-
-    def above(self, value: float) -> float:
-        """One-sided p that the mean is not above `value`."""
-        if self.error == 0:
-            return float(self.estimate <= value)
-        return float(stats.t.sf((self.estimate - value) / self.error, self.freedom))
 
 
 def order_finding(
@@ -46,6 +27,7 @@ def order_finding(
     full_batch: Floats | None = None,
     bound: float = BOUND,
     least_change: float = LEAST_CHANGE,
+    least_sets: int = LEAST_SETS,
     least_queries: int = LEAST_QUERIES,
 ) -> Finding:
     """ICL is as order-sensitive as sequential gradient descent, to within the factor `bound`.
@@ -57,8 +39,8 @@ def order_finding(
     larger of both one-sided tests', so that the claim is supported where the whole interval is
     within the bounds (TOST); its upper bound, of the 95 % interval, is below 0 where the whole
     interval is outside. Sets and queries are random. Not assessable where ICL or FT hardly change
-    the answer (the ratio would be of two roundings), or with few queries. Source: 2310.08540,
-    section 4.
+    the answer (the ratio would be of two roundings), or with few sets or queries. Source:
+    2310.08540, section 4.
     """
     # A set whose fine-tuning diverged, or a query that one run leaves as it is, has no ratio.
     usable = (icl > 0) & (ft > 0)
@@ -71,6 +53,11 @@ def order_finding(
                 f"{name} changes next-token probabilities by {size / 2:.2g} in total variation, "
                 f"below {least_change / 2:g}: what is small by itself has no sensitivity to order"
             )
+    if rows.sum() < least_sets:
+        return not_assessable(
+            f"order sensitivity is known of {int(rows.sum())} sets of demonstrations, at least "
+            f"{least_sets} are needed to speak of others (--sets 5)"
+        )
     if columns.sum() < least_queries:
         return not_assessable(
             f"order sensitivity is known of {int(columns.sum())} queries, at least {least_queries} "
@@ -89,36 +76,6 @@ def inside(mean: MeanOf, limit: float) -> Interval:
     low, high = mean.interval(1 - ALPHA)
     nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
     return Interval(limit - abs(mean.estimate), limit - inner, limit - nearest)
-
-
-def mean_over_both(values: Floats) -> MeanOf:
-    """Mean of values (set, query), both random, with its standard error.
-
-    The error is that of a crossed design without replication, (MS_sets + MS_queries - MS_rest) /
-    (sets x queries) and never less than of the larger by itself, its degrees of freedom by
-    Satterthwaite. With one set only queries vary. Refuses fewer than 2 queries.
-    """
-    sets, queries = values.shape
-    if queries < 2:
-        raise ValueError(f"needed at least 2 queries, came {queries}")
-    estimate = float(values.mean())
-    of_queries = sets * float(values.mean(axis=0).var(ddof=1))
-    if sets == 1:
-        return MeanOf(estimate, math.sqrt(of_queries / queries), queries - 1)
-    of_sets = queries * float(values.mean(axis=1).var(ddof=1))
-    rest = values - values.mean(axis=1, keepdims=True) - values.mean(axis=0) + estimate
-    of_rest = float((rest**2).sum()) / ((sets - 1) * (queries - 1))
-    total = of_sets + of_queries - of_rest
-    parts = (
-        (of_sets, sets - 1),
-        (of_queries, queries - 1),
-        (of_rest, (sets - 1) * (queries - 1)),
-    )
-    freedom = total**2 / max(sum(one**2 / df for one, df in parts), 1e-300)
-    larger, df = max(parts[:2])
-    if total < larger:
-        total, freedom = larger, float(df)
-    return MeanOf(estimate, math.sqrt(total / (sets * queries)), max(1.0, freedom))
 
 
 def said(mean: MeanOf, full_batch: Floats | None) -> str:

@@ -31,6 +31,8 @@ from prompts.tasks.tokens import TaskPrompts
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Doses: update norms, mean over layers, over the one that the set's own fine-tuning reached."""
 DOSE_QUERIES = 50
+OTHER = "icl-other"
+"""The run whose demonstrations are D'."""
 LIKENESS = ("SimAOU (orthogonal)", "SimAM-delta (centred)")
 NORM = "update norm (FT)"
 START: Mapping[str, float] = {"gd": 1.0, "lcgd": 0.1}
@@ -47,10 +49,14 @@ class Kept(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """Likeness to ICL by measure, and output change: (method, dose, set, query, layer)."""
+    """Likeness to ICL by measure, and output change: (method, dose, set, query, layer).
+
+    other: likeness to ICL on other demonstrations, empty where a set has none.
+    """
 
     likeness: Mapping[str, Floats]
     norm: Floats
+    other: Mapping[str, Floats]
 
 
 def dose_cells(config: SimilarityConfig) -> list[str]:
@@ -62,7 +68,8 @@ def run_dose(
     config: SimilarityConfig, loaded: LoadedModel, fed: SetFeed, own: Arrays, report: Report
 ) -> Arrays:
     """``METHOD/MEASURE`` (dose, query, layer) of both ways of descent, NaN where a dose diverged;
-    ``METHOD/rate``, ``METHOD/norm`` (dose,), ``METHOD/failed``.
+    ``METHOD/other/MEASURE``, the same to ICL on D'; ``METHOD/rate``, ``METHOD/norm`` (dose,),
+    ``METHOD/failed``.
 
     `own`: the set's own cell, whose update norm and rate the doses begin at. Layer-causal descent
     takes its steps at a shared rate, as published; its doses are reached by scaling the rate.
@@ -75,22 +82,36 @@ def run_dose(
     none = np.zeros(0, dtype=np.int64)
     shown = np.concatenate([none, *asked.demonstrations])
     run = partial(kept_runs, config, loaded, fed, asked)
-    icl, zsl = run(Condition(shown)), run(Condition(none))
+    zsl, icl = run(Condition(none)), {"": run(Condition(shown))}
+    if OTHER in fed.before:
+        icl["other/"] = run(Condition(fed.before[OTHER]))
     found: dict[str, NDArray[Any]] = {"failed": np.array("")}
     for number, method in enumerate(METHODS):
         fits: list[Fit] = []
-        values: dict[str, list[Floats]] = {key: [] for key in (*LIKENESS, NORM)}
+        values: dict[str, list[Floats]] = {}
         for fit in doses(config, loaded, fed, method, float(own["fit/ft/rate"]), target):
             report("doses", number * len(FACTORS) + len(fits), len(METHODS) * len(FACTORS))
             fits.append(fit._replace(tuned=None))
             ft = None if fit.tuned is None else run(Condition(none, fit.tuned))
-            for key, of_dose in values.items():
-                of_dose.append(by_query(key, icl, zsl, ft))
+            for key, of_dose in measured_against(icl, zsl, ft).items():
+                values.setdefault(key, []).append(of_dose)
         found |= {f"{method}/{key}": np.stack(of_dose) for key, of_dose in values.items()}
         found[f"{method}/rate"] = np.array([fit.rate for fit in fits])
         found[f"{method}/norm"] = np.array([fit.norm for fit in fits])
         found[f"{method}/failed"] = np.array([fit.failed for fit in fits])
     return found
+
+
+def measured_against(
+    icl: Mapping[str, Mapping[int, Kept]],
+    zsl: Mapping[int, Kept],
+    ft: Mapping[int, Kept] | None,
+) -> dict[str, Floats]:
+    """Likeness to each ICL run, and output change, of one dose; keys as `run_dose` stores them."""
+    found = {
+        f"{name}{key}": by_query(key, one, zsl, ft) for name, one in icl.items() for key in LIKENESS
+    }
+    return {**found, NORM: by_query(NORM, icl[""], zsl, ft)}
 
 
 def doses(
@@ -154,7 +175,9 @@ def dose_curves(config: SimilarityConfig, folder: RunFolder) -> Curves | None:
             [np.stack([cell[f"{m}/{key}"] for cell in cells], axis=1) for m in METHODS]
         ).astype(np.float64)
 
-    return Curves({key: whole(key) for key in LIKENESS}, whole(NORM))
+    every = all(f"{METHODS[0]}/other/{LIKENESS[0]}" in cell for cell in cells)
+    other = {key: whole(f"other/{key}") for key in LIKENESS if every}
+    return Curves({key: whole(key) for key in LIKENESS}, whole(NORM), other)
 
 
 def stored_doses(config: SimilarityConfig, folder: RunFolder) -> list[Arrays]:
@@ -168,7 +191,9 @@ def dose_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
     curves = dose_curves(config, folder)
     if curves is None:
         return not_assessable("fine-tuning diverged, or moved nothing, on every set")
-    return layer_causal_finding(curves.likeness, curves.norm, rng=drawn(config, curves))
+    return layer_causal_finding(
+        curves.likeness, curves.norm, rng=drawn(config, curves), other=curves.other
+    )
 
 
 def drawn(config: SimilarityConfig, curves: Curves) -> Resamples:
@@ -192,14 +217,18 @@ def dose_result(config: SimilarityConfig, folder: RunFolder) -> Result | None:
 
 
 def gain_entry(config: SimilarityConfig, key: str, curves: Curves) -> Result:
-    """One measure's gain. `shared`: of the (set, query, layer) that are defined, the share that
+    """One measure's gain, and what it is to ICL on other demonstrations (`gain_other`, None without
+    any). `shared`: of the (set, query, layer) that are defined, the share that
     could be compared, from a relative output change `low` to `high`, means over these."""
     one = gain_at_equal_norm(curves.likeness[key], curves.norm)
     known = judged(one.gain, rng=drawn(config, curves))
     layers = np.moveaxis(one.gain, -1, 0).reshape(one.gain.shape[-1], -1)
+    there = curves.other.get(key)
+    other = None if there is None else gain_at_equal_norm(there, curves.norm).gain
     return {
         "measure": key,
         "gain": known.effect,
+        "gain_other": None if other is None else judged(other, rng=drawn(config, curves)).effect,
         "p": known.p,
         "by_layer": mean_defined(layers),
         "sets": one.gain.shape[0],

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.claims.finding import (
@@ -18,6 +18,7 @@ from analysis.claims.finding import (
 from analysis.claims.layer_causal import (
     curve,
     gain_at_equal_norm,
+    judged,
     layer_causal_finding,
     mean_between,
 )
@@ -88,7 +89,7 @@ def test_a_planted_loss_contradicts() -> None:
 
 def test_no_gain_is_found_at_the_level_of_the_test() -> None:
     """60 null data sets; 5 % is 3, and 8 or more have a chance of .2 %."""
-    wrong = sum(found(*planted(seed=seed)).p <= 0.05 for seed in range(60))
+    wrong = sum(found(*planted(seed=seed, queries=15)).p <= 0.05 for seed in range(60))
     assert wrong < 8
 
 
@@ -103,6 +104,30 @@ def test_all_measures_must_gain() -> None:
     assert verdict_of(lost, lost.p) == CONTRADICTED
     alone = layer_causal_finding({"b": less}, norm, rng=rng)
     assert lost.effect.high >= alone.effect.high
+
+
+def test_sets_that_differ_do_not_make_a_gain() -> None:
+    """Gains whose sets differ and queries do not: the bootstrap alone finds one in 9 % of these.
+
+    300 null data sets; 5 % is 15, and more than 26 have a chance of .2 %.
+    """
+    rng = np.random.default_rng(0)
+    resamples = draw_resamples(5, 20, rng=rng)
+    drawn = [rng.normal(0, 1, (5, 1, 1)) + rng.normal(0, 0.1, (5, 20, 1)) for _ in range(300)]
+    assert sum(judged(one, rng=resamples).p <= 0.05 for one in drawn) <= 26
+
+
+def test_what_is_gained_on_other_demonstrations_is_said() -> None:
+    likeness, norm = planted(0.05)
+    one = found(likeness, norm, other={KEY: planted(0.2, noise=0.0)[0]})
+    assert ", to ICL on other demonstrations 0.2" in one.figures
+    assert one.effect == found(likeness, norm).effect
+
+
+def test_few_sets_or_queries_are_not_assessed() -> None:
+    likeness, norm = planted(0.05)
+    assert "came 4" in found(likeness[:, :, :4], norm[:, :, :4]).reason
+    assert "fewer than 2 queries" in found(likeness[:, :, :, :1], norm[:, :, :, :1]).reason
 
 
 def test_a_dose_that_diverged_is_left_out() -> None:
@@ -142,22 +167,38 @@ def test_the_difference_is_averaged_by_hand() -> None:
     assert (one.low.item(), one.high.item()) == pytest.approx((math.e, math.e**2))
 
 
-def test_equal_changes_are_averaged() -> None:
-    x, y = curve(np.array([1.0, 0.0, 1.0, np.nan]), np.array([0.2, 0.0, 0.4, 9.0]))
-    np.testing.assert_allclose((x, y), ([0, 1], [0, 0.3]))
+def slow_mean(x: Any, y: Any, start: float, stop: float) -> float:
+    """Of many points by interpolation."""
+    at = start + (stop - start) * (np.arange(20_000) + 0.5) / 20_000
+    return float(np.interp(at, x, y).mean())
 
 
 @given(
-    st.lists(st.floats(-3, 3), min_size=2, max_size=6, unique=True).map(sorted),
-    st.floats(-2, 2),
-    st.floats(0, 1),
-    st.floats(0, 1),
+    st.lists(st.floats(-3, 3), min_size=2, max_size=6, unique_by=lambda x: round(x, 2)).map(sorted),
+    st.integers(0, 100),
+    st.floats(0, 0.45),
+    st.floats(0.55, 1),
 )
-def test_the_mean_of_a_line_is_its_middle(x: Any, slope: float, a: float, b: float) -> None:
-    x = np.array(x)
-    start, stop = (x[0] + (x[-1] - x[0]) * one for one in sorted((a, b)))
-    assert mean_between(x, slope * x, start, stop) == pytest.approx(
-        slope * (start + stop) / 2, abs=1e-6
+@settings(max_examples=40)
+def test_the_mean_of_a_curve_is_that_of_many_points(
+    x: Any, seed: int, first: float, last: float
+) -> None:
+    x, y = np.array(x), np.random.default_rng(seed).normal(size=len(x))
+    start, stop = (x[0] + (x[-1] - x[0]) * one for one in (first, last))
+    wanted = slow_mean(x, y, start, stop)
+    padded = np.r_[x, np.nan], np.r_[y, np.nan]
+    found = mean_between(padded[0], padded[1], np.array(start), np.array(stop))
+    assert float(found) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_doses_come_in_any_order_and_undefined_ones_last() -> None:
+    x, y = curve(np.array([1.0, 0.0, np.nan, 2.0]), np.array([0.2, 0.0, 0.1, np.nan]))
+    np.testing.assert_allclose(x, [0, 1, np.nan, np.nan])
+    np.testing.assert_allclose(y[:2], [0, 0.2])
+    likeness, norm = planted(0.05)
+    shuffled = [one[:, [3, 0, 4, 2, 1]] for one in (likeness, norm)]
+    np.testing.assert_allclose(
+        gain_at_equal_norm(*shuffled).gain, gain_at_equal_norm(likeness, norm).gain
     )
 
 

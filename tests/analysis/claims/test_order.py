@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.claims.crossed_mean import MeanOf
 from analysis.claims.finding import (
     CONTRADICTED,
     NOT_ASSESSABLE,
@@ -13,7 +14,7 @@ from analysis.claims.finding import (
     SUPPORTED,
     verdict_of,
 )
-from analysis.claims.order import MeanOf, inside, mean_over_both, order_finding
+from analysis.claims.order import inside, order_finding
 
 CHANGE = np.full((5, 8), 0.5)
 
@@ -106,23 +107,6 @@ def test_the_bounds_of_the_effect_by_hand() -> None:
     assert found(icl, icl / 3).effect.high == pytest.approx(math.log(2) - math.log(3))
 
 
-def test_the_error_is_that_of_a_crossed_design_by_hand() -> None:
-    # Values a_i + b_j without rest: a = -1, 1 (MS_sets = 3 x 2), b = -1, 0, 1 (MS_queries = 2 x 1).
-    # Variance of the mean (6 + 2 - 0) / 6; degrees of freedom 8^2 / (6^2 / 1 + 2^2 / 2).
-    values = np.array([[-1.0], [1.0]]) + np.array([[-1.0, 0.0, 1.0]])
-    mean = mean_over_both(values)
-    assert mean.estimate == 0
-    assert mean.error == pytest.approx(math.sqrt(8 / 6))
-    assert mean.freedom == pytest.approx(64 / 38)
-    # One set: the mean of three numbers with standard deviation 1.
-    assert mean_over_both(values[:1]) == pytest.approx((-1, 1 / math.sqrt(3), 2))
-    # Rest alone: interaction of +1 and -1 leaves no differences between sets or queries.
-    flat = mean_over_both(np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    assert (flat.error, flat.freedom) == (0, 1)
-    with pytest.raises(ValueError, match="2 queries"):
-        mean_over_both(values[:, :1])
-
-
 @pytest.mark.parametrize(("run", "said"), [("icl_change", "ICL"), ("ft_change", "FT")])
 def test_answers_that_hardly_change_are_not_assessed(run: str, said: str) -> None:
     some = sensitivities(1, np.random.default_rng(5))
@@ -139,13 +123,18 @@ def test_few_queries_are_not_assessed() -> None:
     assert 2.0**-8 * 9 < 0.05 < 2.0**-7 * 9
 
 
+def test_few_sets_are_not_assessed() -> None:
+    some = sensitivities(1, np.random.default_rng(6), sets=4)
+    assert "of 4 sets of demonstrations, at least 5" in found(*some).reason
+
+
 def test_a_set_that_diverged_is_left_out() -> None:
-    icl, ft = sensitivities(1, np.random.default_rng(7))
+    icl, ft = sensitivities(1, np.random.default_rng(7), sets=6)
     want = found(icl[1:], ft[1:])
     ft[0] = np.nan
     assert found(icl, ft).effect == want.effect
     ft[:] = np.nan
-    assert "of 0 queries" in found(icl, ft).reason
+    assert "of 0 sets" in found(icl, ft).reason
 
 
 def test_one_step_on_all_demonstrations_is_shown() -> None:

@@ -110,6 +110,7 @@ def test_the_result_says_where_they_were_compared(whole: Any) -> None:
         assert one["gain"].low <= one["gain"].estimate <= one["gain"].high
         assert 0 < one["low"] < one["high"]
         assert one["shared"] > 0.9
+        assert -1 < one["gain_other"].estimate < 1
     # Rotation hides the demonstrations from a first layer's scores: they do not change in ICL.
     assert [one["layers_shared"] for one in found["measures"]] == [2, 1]
     assert np.isnan(found["measures"][1]["by_layer"][0])
@@ -136,10 +137,17 @@ def test_the_page_shows_a_figure_a_measure(whole: Any) -> None:
 
 
 def test_the_claim_is_judged_from_the_folder(whole: Any, config: SimilarityConfig) -> None:
-    found = dose_claim(config, whole[0])
-    gains = [one["gain"] for one in whole[1]["dose"]["measures"]]
+    assert "came 2 (--sets 5)" in dose_claim(config, whole[0]).reason
+    five = config.model_copy(update={"sets": 5})
+    for place in range(2, 5):
+        cell = whole[0].read_arrays(f"dose/trained/{place % 2}")
+        whole[0].write_arrays(f"dose/trained/{place}", cell)
+    found, result = dose_claim(five, whole[0]), dose.dose_result(five, whole[0])
+    assert result is not None
+    gains = [one["gain"] for one in result["measures"]]
     assert found.effect.estimate == min(one.estimate for one in gains)
-    assert found.p == max(one["p"] for one in whole[1]["dose"]["measures"])
+    assert found.p == max(one["p"] for one in result["measures"])
+    assert found.figures.count("to ICL on other demonstrations") == 2
     unasked = dose_claim(config.model_copy(update={"dose": False}), whole[0])
     assert "--dose" in unasked.reason
 
