@@ -75,17 +75,19 @@ class QueryRunner(NamedTuple):
                 np.r_[np.array(bos, dtype=np.int64), condition.before],
                 skip=len(bos),
                 shift=condition.shift,
-                longest=self._longest(),
+                longest=self._longest(condition),
             )
 
-    def _longest(self) -> int:
-        """The most tokens that are run of a query, any label included."""
-        prompts = self.prompts
+    def _longest(self, condition: Condition) -> int:
+        """The most tokens that are run of a query, any label included.
+
+        Where position ids are shifted, how far they go from there: as far as behind other text.
+        """
+        behind = bool(len(condition.before) or condition.shift)
+        queries = self.prompts.in_context if behind else self.prompts.queries
         return max(
-            max(len(alone), len(behind)) + max(len(label) for label in labels)
-            for alone, behind, labels in zip(
-                prompts.queries, prompts.in_context, prompts.labels, strict=True
-            )
+            len(query) + max(len(label) for label in labels)
+            for query, labels in zip(queries, self.prompts.labels, strict=True)
         )
 
     def query(self, place: Place, query: int) -> Tokens:

@@ -66,9 +66,13 @@ def run_numbers(
         "ft": Condition(none, tuned),
     }
     codec, mark = codec_named(config.codec), closing_mark(config, loaded)
+    # The right answers fit the window, whatever is left behind them.
+    longest = max(map(len, asked.in_context)) + len(conditions["icl"].before)
+    room = (loaded.context_window or np.inf) - longest - (asked.bos is not None)
+    tokens = int(min(ANSWER_TOKENS, room))
     found = numbers._asdict()
     for run, condition in conditions.items():
-        texts = query_answers(loaded, asked, condition, tokens=ANSWER_TOKENS)
+        texts = query_answers(loaded, asked, condition, tokens=tokens)
         found[run] = np.array([read_number(text, codec, mark) for text in texts])
     return {f"number/{name}": values for name, values in found.items()}
 

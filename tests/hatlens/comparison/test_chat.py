@@ -27,7 +27,7 @@ from tests.prompts.chat_tokenizers import TEMPLATES, chat_tokenizer
 CHAT = {**SETTINGS, "template": "chat", "twins": (), "queries": 9, "sets": 1}
 
 
-def write_chat_model(folder: Path, family: str) -> str:
+def write_chat_model(folder: Path, family: str, *, positions: int = 1024) -> str:
     """Two layers; the template prints a begin mark and a day before the first turn."""
     tokenizer = chat_tokenizer(TEMPLATES["dated"])
     model: Any
@@ -40,11 +40,13 @@ def write_chat_model(folder: Path, family: str) -> str:
                 num_attention_heads=2,
                 num_key_value_heads=1,
                 num_hidden_layers=2,
-                max_position_embeddings=1024,
+                max_position_embeddings=positions,
             )
         )
     else:
-        config = GPT2Config(vocab_size=len(tokenizer), n_embd=16, n_layer=2, n_head=2)
+        config = GPT2Config(
+            vocab_size=len(tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=positions
+        )
         model = GPT2LMHeadModel(config)
     peaky(model).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -142,6 +144,24 @@ def test_a_comparison_runs_in_a_chat(model: str, task: Path, tmp_path: Path) -> 
     assert result["kate"]["sentence"]
     if name == "own":
         assert list(result["prompts"]["labels"]["pieces"]) == ["No", "Yes"]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_a_window_may_be_full_to_its_last_token(family: str, tmp_path: Path) -> None:
+    asked = {**CHAT, "task": "regression", "demos": 3, "queries": 2, "codec": "unsigned-integer"}
+    wide = load_model(write_chat_model(tmp_path / "wide", family))
+    prompts = fed_with(wide, **asked).sets[0].prompts
+    full = 1 + sum(map(len, prompts.demonstrations))
+    full += max(
+        len(ids) + len(label)
+        for ids, (label,) in zip(prompts.in_context, prompts.labels, strict=True)
+    )
+    for short in (0, 1):
+        folder = write_chat_model(tmp_path / f"short-{short}", family, positions=full - short)
+        build = build_similarity({**asked, "model": folder})
+        result = run_similarity(build, tmp_path / f"run-{short}")
+        assert result["prompts"]["used"] == [3 - short]
+        assert result["failures"] == []
 
 
 def test_a_model_without_a_template_and_a_policy_for_bos_are_refused(

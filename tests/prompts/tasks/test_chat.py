@@ -148,7 +148,8 @@ def test_what_does_not_fit_is_dropped_from_the_end_everywhere(
     tokenizer = chat_tokenizer(TEMPLATES[name])
     demos = [example(text, ("positive", "negative")[i % 2]) for i, text in enumerate(texts)]
     whole = tokenize_chat(MR, demos, QUERIES, tokenizer)
-    longest = max(len(ids) for ids in whole.in_context) + len(" Positive")
+    label = len(chat_frame(tokenizer).lead + "Positive")
+    longest = max(len(ids) for ids in whole.in_context) + label
     window = len(whole.alone[0]) + longest + room
     found = tokenize_chat(MR, demos, QUERIES, tokenizer, window=window)
     kept = len(found.demonstrations)
@@ -159,7 +160,7 @@ def test_what_does_not_fit_is_dropped_from_the_end_everywhere(
     used = int(found.bos is not None) + sum(map(len, found.demonstrations))
     assert used + longest <= window
     if kept < len(demos):
-        assert used + len(whole.demonstrations[kept]) + longest > window - len(" ")
+        assert used + len(whole.demonstrations[kept]) + longest > window
     assert_array_equal(
         led(found, *found.demonstrations, found.in_context[1]),
         at_once(tokenizer, demos[:kept], QUERIES[1]),
