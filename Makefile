@@ -40,6 +40,7 @@ bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/hatlens models pull smollm2-135m
 	$(BIN)/python benchmarks/capture.py --json
+	$(BIN)/python benchmarks/similarity.py --json
 
 format: install
 	$(BIN)/ruff format .
