@@ -1,57 +1,129 @@
 """Figures of a comparison of in-context learning with fine-tuning."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.figures import FAINT, PALETTE, SYMBOLS, layout
+from analysis.figures import BLUE, FAINT, GREEN, INK, ORANGE, PALETTE, PURPLE, interval_band, layout
 from analysis.number_text import is_missing
 
-MODEL = "trained"
-DASHES = {
-    "matched": "solid",
-    "other demonstrations": "dash",
-    "other task": "dot",
-    "other query": "dashdot",
-    "another order": "longdash",
-    "random, uniform": "dot",
-    "random, Gaussian": "dot",
+MODEL, MATCHED = "trained", "matched"
+
+
+class Stroke(NamedTuple):
+    """How one line is drawn, alike on every figure."""
+
+    colour: str
+    dash: str = "solid"
+    symbol: str = "circle"
+    width: float = 1.2
+
+
+STROKES = {
+    MATCHED: Stroke(BLUE, width=2.4),
+    "other demonstrations": Stroke(ORANGE, "dash", "diamond", 2.4),
+    "other query": Stroke(ORANGE, "dashdot", "x"),
+    "other task": Stroke(ORANGE, "dot", "triangle-up"),
+    "another order": Stroke(INK, "longdash", "square"),
+    "random, uniform": Stroke(FAINT, "dot", "x"),
+    "random, Gaussian": Stroke(FAINT, "dot", "circle"),
 }
-"""What is drawn of the model, and how, alike on every figure; of a twin its matched line alone."""
+"""What is drawn of the model."""
+TWIN_STROKES = tuple(
+    Stroke(colour, dash, symbol)
+    for dash, symbol in (("solid", "square"), ("dot", "cross"), ("dash", "star"))
+    for colour in (GREEN, PURPLE)
+)
+
+
+def strokes_of(layers: pd.DataFrame) -> dict[str, Stroke]:
+    """Every line of the figures by layer: comparisons of the model, and each kind of twin."""
+    some = layers[layers["model"] == MODEL]["comparison"].unique()
+    kinds = [kind for kind in layers["model"].unique() if kind != MODEL]
+    return {
+        **{name: stroke for name, stroke in STROKES.items() if name in some},
+        **{
+            f"{kind} twin": TWIN_STROKES[place % len(TWIN_STROKES)]
+            for place, kind in enumerate(kinds)
+        },
+    }
 
 
 def by_layer_figure(layers: pd.DataFrame) -> go.Figure:
-    """One measure by layer: the model matched and mismatched, ceiling, random, every twin.
+    """One measure by layer: the model matched and mismatched, ceiling, random, every kind of twin.
 
-    layers: lines of the table ``layers`` of one measure and position.
+    layers: lines of the table ``layers`` of one measure and position. Bands are 95 % intervals of
+    the matched line and of the mismatch of the headline; of several twins of a kind the mean.
     """
-    figure = go.Figure(layout=layout(height=380))
-    twins = 0
-    for (model, seed, comparison), some in layers.groupby(
-        ["model", "seed", "comparison"], sort=False, dropna=False
-    ):
-        if model == MODEL and comparison in DASHES:
-            name, dash, width = str(comparison), DASHES[str(comparison)], 2
-            place = list(DASHES).index(name)
-        elif model != MODEL and comparison == "matched":
-            name, dash, width = f"{model} twin, seed {int(seed)}", "solid", 1
-            place = len(DASHES) + twins
-            twins += 1
-        else:
-            continue
-        colour = FAINT if str(comparison).startswith("random") else PALETTE[place % len(PALETTE)]
-        figure.add_trace(
-            go.Scatter(
-                x=some["layer"].tolist(),
-                y=[None if is_missing(value) else float(value) for value in some["value"]],
-                mode="lines+markers",
-                name=name,
-                line={"color": colour, "dash": dash, "width": width},
-                marker={"symbol": SYMBOLS[place % len(SYMBOLS)], "size": 6},
-                hovertemplate="layer %{x}: %{y:.3f}",
-            )
+    figure, strokes = go.Figure(layout=layout(height=300)), strokes_of(layers)
+    own = layers[layers["model"] == MODEL]
+    headline = own[own["difference"].notna()]["comparison"].unique()
+    for name, some in own.groupby("comparison", sort=False):
+        if name == MATCHED or name in headline:
+            _add_bands(figure, some, "value", strokes[str(name)].colour)
+    for name, some in own.groupby("comparison", sort=False):
+        if name in strokes:
+            _add_line(figure, some, "value", str(name), strokes[str(name)])
+    for kind, some in layers[layers["model"] != MODEL].groupby("model", sort=False):
+        matched = some[some["comparison"] == MATCHED]
+        _add_line(figure, _mean_twin(matched), "value", f"{kind} twin", strokes[f"{kind} twin"])
+    return _axes(figure, "mean over queries and sets")
+
+
+def change_by_layer_figure(layers: pd.DataFrame) -> go.Figure:
+    """Matched minus mismatched by layer with its 95 % interval, beside every kind of twin's."""
+    figure, strokes = go.Figure(layout=layout(height=300)), strokes_of(layers)
+    figure.add_hline(y=0, line={"color": INK, "width": 1, "dash": "dash"})
+    known = layers[layers["difference"].notna()]
+    for kind, some in known[known["model"] != MODEL].groupby("model", sort=False):
+        _add_line(figure, _mean_twin(some), "difference", f"{kind} twin", strokes[f"{kind} twin"])
+    own = known[known["model"] == MODEL]
+    _add_bands(figure, own, "difference", BLUE)
+    _add_line(figure, own, "difference", "the model", STROKES[MATCHED])
+    return _axes(figure, "matched minus mismatched")
+
+
+def _mean_twin(some: pd.DataFrame) -> pd.DataFrame:
+    return some.groupby("layer", as_index=False)[["value", "difference"]].mean()
+
+
+def _add_line(figure: go.Figure, some: pd.DataFrame, of: str, name: str, stroke: Stroke) -> None:
+    figure.add_trace(
+        go.Scatter(
+            x=some["layer"].tolist(),
+            y=[None if is_missing(value) else float(value) for value in some[of]],
+            mode="lines+markers",
+            name=name,
+            line={"color": stroke.colour, "dash": stroke.dash, "width": stroke.width},
+            marker={"symbol": stroke.symbol, "size": 4 + stroke.width},
+            hovertemplate="layer %{x}: %{y:.3f}",
         )
+    )
+
+
+def _add_bands(figure: go.Figure, some: pd.DataFrame, of: str, colour: str) -> None:
+    """The interval around a line, one band a stretch of layers in which it is defined."""
+    known = some[some[f"{of}_low"].notna() & some[f"{of}_high"].notna()]
+    for stretch in _stretches(known["layer"].tolist()):
+        part = known[known["layer"].isin(stretch)]
+        band = interval_band(stretch, part[f"{of}_low"].tolist(), part[f"{of}_high"].tolist())
+        figure.add_trace(band.update(fillcolor=colour, opacity=0.25))
+
+
+def _stretches(layers: Sequence[int]) -> list[list[int]]:
+    """Runs of layers without a gap."""
+    places = np.asarray(layers, dtype=np.int64)
+    parts = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
+    return [part.tolist() for part in parts if len(part)]
+
+
+def _axes(figure: go.Figure, said: str) -> go.Figure:
+    figure.update_layout(showlegend=False, margin={"t": 12})
     figure.update_xaxes(title_text="attention layer, from 0", zeroline=False)
-    figure.update_yaxes(title_text="mean over queries and sets", automargin=True)
+    figure.update_yaxes(title_text=said, automargin=True, zeroline=False)
     return figure
 
 

@@ -1,22 +1,28 @@
 """The page of one comparison of in-context learning with fine-tuning, self-contained."""
 
 import json
+import re
 from collections.abc import Sequence
 
 from analysis import report_tables
 from analysis.claims_part import claims_table
 from analysis.dose_figure import dose_pictures
-from analysis.number_text import (
-    interval_text,
-    number_text,
-)
+from analysis.number_text import interval_text, number_text, p_text
 from analysis.page import filled
-from analysis.picture import Picture, picture
 from analysis.report import plain
 from analysis.report_facts import Fact, Facts
 from analysis.report_tables import Table
 from analysis.similarity.conditions import CONDITIONS, MATCHED
-from analysis.similarity_figures import by_layer_figure
+from analysis.similarity.verdict import PRIMARY
+from analysis.similarity_headline import (
+    TWINS_SAY,
+    group_name,
+    headline,
+    key_of,
+    twin_p_text,
+    twins_of,
+)
+from analysis.similarity_layers import PICTURED, layered
 from analysis.similarity_numbers import absolute_errors, study_part
 from analysis.similarity_run_facts import (
     RUNS,
@@ -31,18 +37,6 @@ from analysis.similarity_run_facts import (
 )
 from analysis.task_vector_figure import task_vector_part
 
-PICTURED = (
-    "SimAOU (orthogonal)",
-    "SimAOU",
-    "SimAOU (normalised)",
-    "SimAM-delta (centred)",
-    "SimAM-delta",
-    "Kendall (queries)",
-    "Kendall (inputs)",
-    "Delta W",
-    "update norm (FT)",
-)
-
 
 def render(result: Result, tables: Tables) -> str:
     """The whole page as text: styles, script, figures and numbers inside, nothing loaded."""
@@ -50,14 +44,17 @@ def render(result: Result, tables: Tables) -> str:
     return filled(
         "similarity.html.j2",
         title=f"HatLens: {result['model']['name']}, ICL against FT on {task['task']}",
-        verdict=result["verdict"],
+        head=headline(result),
+        primary=PRIMARY,
         warnings=result["warnings"],
         claims=claims_table(result),
         accuracy=accuracy(result),
         absolute_errors=absolute_errors(result),
         study=study_part(result),
-        measures=measures(result),
-        pictures=pictures(tables),
+        measures=measures(result, evidence=True),
+        described=measures(result, evidence=False),
+        twins_say=TWINS_SAY if twins_of(result) else "",
+        layered=layered(tables),
         doses=dose_pictures(tables.get("dose")),
         baselines=baselines(result),
         recovered=recovered(result),
@@ -68,7 +65,15 @@ def render(result: Result, tables: Tables) -> str:
         prompt=result["prompts"]["prompt"],
         labels=labels(result),
         run=run_facts(result),
-        result_json=json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False),
+        result_json=result_text(result),
+    )
+
+
+def result_text(result: Result) -> str:
+    """The result as JSON, each interval on one line."""
+    text = json.dumps(plain(result), indent=1, ensure_ascii=False, allow_nan=False)
+    return re.sub(
+        r'\{\s+("estimate": \S+)\s+("low": \S+)\s+("high": \S+)\s+\}', r"{\1 \2 \3}", text
     )
 
 
@@ -90,16 +95,23 @@ def accuracy(result: Result) -> Table:
         text_column("run", "Run"),
         figure_column("accuracy", "Right answers"),
         figure_column("likely", "Log-probability of the right answer, nats"),
-        figure_column("disagree", "Answers on which sum and mean of a label disagree"),
+        *(
+            [figure_column("disagree", "Answers on which sum and mean of a label disagree")]
+            if any(disagree.values())
+            else []
+        ),
     )
     return report_tables.table("Each run on the same queries, with 95 % intervals", columns, lines)
 
 
-def measures(result: Result) -> Table:
-    """The headline of every measure: matched minus mismatched."""
+def measures(result: Result, *, evidence: bool) -> Table:
+    """Matched minus mismatched of measures that are evidence, or of those described only."""
     words = {one["measure"]: one["says"] for one in result["verdict"]["measures"]}
+    kinds = {kind: len(twins) for kind, twins in twins_of(result).items()}
     lines = []
     for one in result["metrics"]:
+        if one["evidence"] != evidence:
+            continue
         key = key_of(one)
         lines.append(
             {
@@ -109,51 +121,34 @@ def measures(result: Result) -> Table:
                 "mismatched": interval_text(one["mismatched"]),
                 "difference": interval_text(one["difference"]),
                 "mismatch": one["mismatch"] or "none",
-                "p": number_text(one["p_corrected"], missing="described only"),
-                "says": words.get(key, words.get(f"{key}, {one['position']}", "described only")),
+                "p": p_text(one["p_corrected"]),
+                "says": words.get(key, words.get(f"{key}, {one['position']}", "")),
                 "undefined": f"{one['undefined']['count']} of {one['undefined']['of']}",
+                **{f"twin {kind}": twin_p_text(one, kind) for kind in kinds},
             }
         )
+    tested = (
+        text_column("says", "Says"),
+        figure_column("difference", "Difference"),
+        figure_column("p", "Corrected p"),
+        *(
+            figure_column(f"twin {kind}", f"p among {group_name(kind, count)}")
+            for kind, count in kinds.items()
+        ),
+    )
+    several = len({one["position"] for one in result["metrics"]}) > 1
     columns = (
         text_column("measure", "Measure"),
-        text_column("position", "Position"),
+        *([text_column("position", "Position")] if several else []),
+        *(tested if evidence else [figure_column("difference", "Difference")]),
         figure_column("matched", "Matched"),
         figure_column("mismatched", "Mismatched"),
-        figure_column("difference", "Difference"),
         text_column("mismatch", "Mismatch"),
-        figure_column("p", "Corrected p"),
-        text_column("says", "Says"),
         figure_column("undefined", "Undefined values"),
     )
-    caption = "Matched minus mismatched, mean over layers and queries, with 95 % intervals"
+    what = "that are evidence" if evidence else "that are described only"
+    caption = f"Measures {what}: mean over layers and queries, with 95 % intervals"
     return report_tables.table(caption, columns, lines)
-
-
-def key_of(one: Result) -> str:
-    """A measure's key from its name and variant."""
-    return f"{one['name']} ({one['variant']})" if one["variant"] else str(one["name"])
-
-
-def pictures(tables: Tables) -> list[Picture]:
-    """Measures by layer: the model, its mismatches, its twins, random updates and the ceiling."""
-    layers = tables.get("layers")
-    if layers is None:
-        return []
-    found = []
-    for position in layers["position"].unique():
-        for place, key in enumerate(PICTURED):
-            some = layers[(layers["measure"] == key) & (layers["position"] == position)]
-            if not some["value"].notna().any():
-                continue
-            found.append(
-                picture(
-                    f"layers-{position}-{place}",
-                    key if position == "answer" else f"{key}, at {position}",
-                    f"{key} by layer under every comparison; the numbers are in the table layers",
-                    by_layer_figure(some),
-                )
-            )
-    return found
 
 
 def baselines(result: Result) -> Table:

@@ -66,26 +66,29 @@ def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, s
     primary = next((one for one in judged if one.key == PRIMARY), judged[0])
     word = words[primary.key]
     if word == NOT_ASSESSABLE:
-        why = f"{primary.key} is defined on no query, since an update is zero"
+        why = (
+            f"{primary.key} is defined on no query, since an update is zero: "
+            "the demonstrations or the fine-tuning change nothing"
+        )
         return Verdict(word, f"Not assessable: {why}.")
     rest = [key for key, said in words.items() if key != primary.key]
     higher = [key for key in rest if words[key] == MORE]
     with_twin = [key for key in rest if words[key] == ALSO_IN_A_TWIN]
     return Verdict(
         word,
-        f"ICL and FT on the same demonstrations move attention outputs "
-        f"{_said(word, bool(primary.beyond))} than ICL and FT on "
+        f"In-context learning (ICL) and fine-tuning (FT) on the same demonstrations move attention "
+        f"outputs {_said(word, primary)} than ICL and FT on "
         f"{mismatches.get(primary.mismatch, primary.mismatch)} "
         f"({_figures(primary)}). {_others(rest, higher, with_twin)}",
     )
 
 
-def _said(word: str, twins: bool) -> str:
+def _said(word: str, one: Judged) -> str:
     if word == ALSO_IN_A_TWIN:
         return "more alike (which an untrained twin shows as well)"
     if word == MORE:
-        return "more alike (beyond every untrained twin)" if twins else "more alike"
-    return NO_MORE
+        return "more alike (beyond every untrained twin)" if one.beyond else "more alike"
+    return f"{NO_MORE} (if anything less)" if one.difference.high < 0 else NO_MORE
 
 
 def _figures(one: Judged) -> str:
