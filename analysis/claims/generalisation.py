@@ -10,11 +10,13 @@ from scipy import optimize, stats
 
 from analysis.claims.finding import Finding, not_assessable
 from analysis.design import Floats
-from analysis.inference import ALPHA, Interval
+from analysis.inference import ALPHA, Interval, proportion_interval
 
 MARGIN = 0.1
 """Shares of right answers that differ by less count as alike."""
 LEAST_RECALL = 0.8
+CHANCE = 0.25
+"""Share right of guessing among four candidates."""
 RECALLED: Mapping[str, str] = MappingProxyType({"relation": "relations", "premise": "premises"})
 INFERRED: Mapping[str, str] = MappingProxyType({"reversal": "reversals", "syllogism": "syllogisms"})
 """Kinds of questions, and what they are called: answers that were stated, and that follow."""
@@ -43,8 +45,10 @@ def generalisation_finding(
     "syllogism" hold one question a fact. The effect is the margin minus the size of the
     difference, of the kind that differs more; p the larger of both kinds', so that both must be
     alike (intersection-union). Contradicted where the difference of a kind is beyond the margin,
-    the upper bound being that of both kinds at once. The unit is a fact. Not assessable where
-    either run recalls less than .8 of either kind of stated facts. Source: 2505.00661.
+    the upper bound being that of both kinds at once. `beats`: of each kind one run at least is
+    above guessing, since runs that guess are alike whatever they learnt. The unit is a fact. Not
+    assessable where either run recalls less than .8 of either kind of stated facts. Source:
+    2505.00661.
     """
     recall = {
         run: min(float(np.mean(right[kind])) for kind in RECALLED)
@@ -54,12 +58,18 @@ def generalisation_finding(
     if not min(recall.values()) >= LEAST_RECALL:
         return not_assessable(
             f"of relations and premises, whichever is recalled less, ICL recalls "
-            f"{recall['ICL']:.2f} and FT {recall['FT']:.2f}: both must recall {LEAST_RECALL:g} "
-            "before what follows from them is asked",
+            f"{recall['ICL']:.2f} and FT recalls {recall['FT']:.2f}: both must recall "
+            f"{LEAST_RECALL:g} before what follows from them is asked",
             figures=figures,
         )
     tests = [alike(icl[kind], ft[kind], margin=margin) for kind in INFERRED]
-    return both_alike(tests, margin=margin)._replace(figures=figures)
+    beats = all(above_chance(icl[kind]) or above_chance(ft[kind]) for kind in INFERRED)
+    return both_alike(tests, margin=margin)._replace(figures=figures, beats=beats)
+
+
+def above_chance(right: Floats) -> bool:
+    """Whether the exact interval of a share right is above guessing."""
+    return proportion_interval(int(np.sum(right)), len(right)).low > CHANCE
 
 
 def both_alike(tests: Sequence[Alike], *, margin: float = MARGIN) -> Finding:
@@ -141,7 +151,10 @@ def paired_interval(gained: int, lost: int, pairs: int, *, comparisons: int = 1)
 
 def said_of(icl: Mapping[str, Floats], ft: Mapping[str, Floats]) -> str:
     """Shares right of each kind of question, ICL and FT."""
-    return "; ".join(
-        f"{name} {np.mean(icl[kind]):.2f} in ICL, {np.mean(ft[kind]):.2f} in FT"
-        for kind, name in {**RECALLED, **INFERRED}.items()
+    return (
+        "; ".join(
+            f"{name} {np.mean(icl[kind]):.2f} in ICL, {np.mean(ft[kind]):.2f} in FT"
+            for kind, name in {**RECALLED, **INFERRED}.items()
+        )
+        + f" (guessing {CHANCE:g})"
     )

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from hatlens.config import Count, Flag, Number, OptionalText, Texts, checked
 from prompts.refusal import Refusal, unknown_name
+from prompts.tasks.generalisation import CANDIDATES
 
 
 def _optional(value: object) -> object:
@@ -134,5 +135,12 @@ def build_similarity(values: Mapping[str, Any], *, where: str = "") -> Similarit
             f"else takes one; got ft {config.ft!r} and layer {config.layer!r}",
             where=where,
             setting="layer",
+        )
+    if 0 < config.generalise < CANDIDATES:
+        raise Refusal(
+            f"setting 'generalise': needed {CANDIDATES} facts or more, as many as an answer's "
+            f"candidates, or 0 for none; got {config.generalise!r}",
+            where=where,
+            setting="generalise",
         )
     return config

@@ -36,12 +36,14 @@ MOST_EPOCHS, EACH = 20, 4
 """Epochs at most, and after how many the facts are asked again."""
 FIRST: Mapping[str, float] = MappingProxyType({way: grid[-2] for way, grid in GRIDS.items()})
 """The rate that is tried first, by way of fine-tuning."""
+NOISE = 1e-6
+"""A mean loss of the same weights, in nats, over lines in another order."""
 STAGE = "facts and what follows from them"
 
 
 class Taught(NamedTuple):
     """A fine-tuning on facts. `tuned` is None where it diverged, and `failed` says how. `rate`: of
-    the last epoch. `losses` (epoch,): mean over lines before their steps, in nats.
+    the last epoch. `losses` (epoch,): mean over lines before each epoch, in nats.
     """
 
     tuned: FineTuned | None
@@ -149,29 +151,32 @@ def teach(
 ) -> Taught:
     """Epochs of the facts, each line a step, until the model recalls .8 of them or 20 are done.
 
-    At the rate that was set; else from a high one, a third of which is taken, and the epoch done
-    again, where an epoch's losses are above those at its start. What follows from the facts is not
-    asked for it.
+    At the rate that was set; else from a high one, a third of which is taken from where an epoch
+    began whose lines were no likelier after it. What follows from the facts is not asked for it.
     """
     config = config.model_copy(update={"loss_tokens": "all"})
     rate = FIRST[config.ft] if config.lr is None else config.lr
-    tuned, losses, failed = None, list[float](), ""
-    for tried in range(1, MOST_EPOCHS + 1):
+    earlier, tuned, losses, failed = None, None, list[float](), ""
+    for tried in range(MOST_EPOCHS):
+        report(STAGE, tried, MOST_EPOCHS)
         order = rng.permutation(len(lessons.alone))
         try:
-            next_one = an_epoch(config, loaded, lessons.chosen(order), rate, tuned)
+            one = an_epoch(config, loaded, lessons.chosen(order), rate, tuned)
         except Diverged as refusal:
-            next_one, failed = None, refusal.sentence
-        if next_one is not None and (config.lr is not None or helped(next_one)):
-            tuned = next_one
-            losses.append(float(tuned.losses.mean()))
-            if len(losses) % EACH == 0 and recalled(loaded, stated, tuned) >= LEAST_RECALL:
-                break
-        elif config.lr is not None:
-            break
-        else:
+            failed = refusal.sentence
+            if config.lr is not None:
+                return Taught(None, rate, tuple(losses), failed)
             rate /= 3
-        report(STAGE, tried, MOST_EPOCHS)
+            continue
+        start = float(one.base_losses.mean())
+        if config.lr is None and losses and start > losses[-1] + NOISE:
+            tuned, rate = earlier, rate / 3
+            losses.pop()
+            continue
+        earlier, tuned = tuned, one
+        losses.append(start)
+        if len(losses) % EACH == 0 and recalled(loaded, stated, one) >= LEAST_RECALL:
+            break
     report(STAGE, MOST_EPOCHS, MOST_EPOCHS)
     return Taught(tuned, rate, tuple(losses), failed if tuned is None else "")
 
@@ -186,11 +191,6 @@ def an_epoch(
     """A step on each line from the weights that an earlier epoch left, or the base weights."""
     with nullcontext() if before is None else before.applied():
         return learn(config, loaded, lessons, rate)
-
-
-def helped(epoch: FineTuned) -> bool:
-    """Whether lines were likelier during an epoch, each before its own step, than at its start."""
-    return float(epoch.losses.mean()) <= float(epoch.base_losses.mean())
 
 
 def recalled(loaded: LoadedModel, stated: Stated, tuned: FineTuned) -> float:

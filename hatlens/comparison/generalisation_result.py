@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from analysis.claims.finding import Finding, not_assessable
 from analysis.claims.generalisation import Alike, alike, generalisation_finding
@@ -100,9 +101,9 @@ def difference(test: Alike) -> dict[str, Any]:
 def sentence_of(found: Finding) -> str:
     """What was found, before correction over claims."""
     if found.reason:
-        return f"Not assessable: {found.reason}" + (f" ({found.figures})." * bool(found.figures))
+        return f"Not assessable: {found.reason}{f' ({found.figures})' if found.figures else ''}."
     if found.p <= ALPHA and found.effect.low > 0:
-        said = "alike"
+        said = "alike" if found.beats else "alike, but no better than guessing"
     elif found.effect.high < 0:
         said = "not alike"
     else:
@@ -128,7 +129,7 @@ def generalisation_table(config: SimilarityConfig, folder: RunFolder) -> dict[st
                         "question": cell["question"],
                         "answer": cell["answer"],
                         "run": run,
-                        "log_probability": logp[:, 0] - np.logaddexp.reduce(logp, axis=1),
+                        "log_probability": log_softmax(logp, axis=1)[:, 0],
                         "right": right_of(logp),
                     }
                 )
