@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.claims.finding import Finding, not_assessable
-from analysis.claims.task_vector import LEAST_GAIN, share_of, vector_finding
+from analysis.claims.task_vector import LEAST_GAIN, MARGIN, share_of, vector_finding
 from analysis.design import Floats
 from analysis.inference import ALPHA, Interval, mean_interval, proportion_interval
 from hatlens.comparison.config import SimilarityConfig
@@ -92,7 +92,7 @@ def vector_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any]
     said = {
         "effect": found.effect,
         "p": found.p,
-        "margin": found.margin,
+        "margin": MARGIN,
         "assessable": not found.reason,
     }
     if str(cell.arrays["failed"]) or "b/zsl" not in cell.arrays:
