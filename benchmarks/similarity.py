@@ -4,7 +4,8 @@
 (outputs, scores, inputs, sums of v k') and scores whole labels. `plain_forward` is transformers'
 forward of the whole prompt, one query at a time, logits at every token; `plain_forward_one_logit`
 computes the last one alone. Neither records anything. Sides run interleaved in one process, their
-order alternating; a ratio is the median over rounds of one round's two times.
+order alternating; a ratio is the median over rounds of one round's two times a query. Peers run
+fewer queries, since each costs them the same; ours shares the demonstrations among all of them.
 
 `bytes` is the largest resident memory over the loaded model while so many queries run alone and
 behind the demonstrations.
@@ -59,21 +60,23 @@ def run_all(loaded: LoadedModel, prompts: Prompts, *, alone: bool = False) -> No
 
 
 @torch.inference_mode()
-def run_whole(loaded: LoadedModel, prompts: Prompts, **options: int) -> None:
-    """Every query's whole prompt by itself."""
+def run_whole(loaded: LoadedModel, prompts: Prompts, count: int, **options: int) -> None:
+    """The whole prompt of each of the first `count` queries by itself."""
     lead = [] if prompts.bos is None else [prompts.bos]
     model: Any = loaded.model
-    for query in prompts.in_context:
+    for query in prompts.in_context[:count]:
         tokens = np.r_[lead, np.concatenate([*prompts.demonstrations, query])].astype(np.int64)
         model(input_ids=torch.as_tensor(tokens)[None], use_cache=False, **options)
 
 
-def times(loaded: LoadedModel, prompts: TaskPrompts, rounds: int) -> dict[str, list[Taken]]:
+def times(
+    loaded: LoadedModel, prompts: TaskPrompts, peer_queries: int, rounds: int
+) -> dict[str, list[Taken]]:
     """Of each side, one a round."""
     sides: dict[str, Callable[[], object]] = {
         OURS: lambda: run_all(loaded, prompts),
-        PEERS[0]: lambda: run_whole(loaded, prompts),
-        PEERS[1]: lambda: run_whole(loaded, prompts, logits_to_keep=1),
+        PEERS[0]: lambda: run_whole(loaded, prompts, peer_queries),
+        PEERS[1]: lambda: run_whole(loaded, prompts, peer_queries, logits_to_keep=1),
     }
     taken: dict[str, list[Taken]] = {name: [] for name in sides}
     for turn in range(rounds):
@@ -82,8 +85,8 @@ def times(loaded: LoadedModel, prompts: TaskPrompts, rounds: int) -> dict[str, l
     return taken
 
 
-def costs(taken: Mapping[str, list[Taken]], queries: int) -> dict[str, Any]:
-    """Median seconds of a query, and how many times as long each peer takes."""
+def costs(taken: Mapping[str, list[Taken]], queries: Mapping[str, int]) -> dict[str, Any]:
+    """Median seconds of a query, and how many times as long each peer takes; `queries`: of each."""
     found: dict[str, Any] = {
         "seconds": {
             name: statistics.median(one.clock for one in of) / queries for name, of in taken.items()
@@ -92,7 +95,7 @@ def costs(taken: Mapping[str, list[Taken]], queries: int) -> dict[str, Any]:
     for kind, key in (("clock", "ratio"), ("processor", "processor_ratio")):
         found[key] = {
             name: statistics.median(
-                getattr(peer, kind) / getattr(ours, kind)
+                getattr(peer, kind) / queries[name] / (getattr(ours, kind) / queries[OURS])
                 for peer, ours in zip(taken[name], taken[OURS], strict=True)
             )
             for name in PEERS
@@ -119,8 +122,10 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     prompts = prompts_of(options, loaded, options.queries)
     few = prompts_of(options, loaded, 2)
     run_all(loaded, few)
-    run_whole(loaded, few)
-    found = costs(times(loaded, prompts, options.rounds), len(prompts.queries))
+    run_whole(loaded, few, 1)
+    peer = min(options.peer_queries, len(prompts.queries))
+    queries = {OURS: len(prompts.queries), **dict.fromkeys(PEERS, peer)}
+    found = costs(times(loaded, prompts, peer, options.rounds), queries)
     return {
         **vars(options),
         "goal": GOAL,
@@ -136,7 +141,8 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--task", default="mr")
     parser.add_argument("--demos", type=int, default=16)
-    parser.add_argument("--queries", type=int, default=24)
+    parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--peer-queries", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--memory-queries", type=int, nargs="*", default=[50, 200])

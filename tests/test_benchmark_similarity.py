@@ -22,7 +22,16 @@ def test_it_prints_the_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = ["similarity.py", "--json", "--model", str(write_llama(tmp_path / "llama"))]
-    line += ["--task", str(write_task(tmp_path)), "--demos", "3", "--queries", "4"]
+    line += [
+        "--task",
+        str(write_task(tmp_path)),
+        "--demos",
+        "3",
+        "--queries",
+        "4",
+        "--peer-queries",
+        "2",
+    ]
     monkeypatch.setattr(sys, "argv", [*line, "--memory-queries", "2", "6"])
     benchmark.main()
     found = json.loads(capsys.readouterr().out)
@@ -35,15 +44,16 @@ def test_it_prints_the_keys(
 
 
 def test_ratios_are_medians_over_rounds_of_times_a_query() -> None:
-    """Ours takes 2 s and 4 s for 4 queries, the peer 8 s and 40 s: .75 s, and 7 times as long."""
+    """Ours takes 2 s and 4 s for 4 queries, the peer 8 s and 40 s for 2: .5 s and 1 s a query
+    against 4 s and 20 s."""
     taken = {
         name: [timing.Taken(clock, 1.0) for clock in clocks]
         for name, clocks in (("ours", (2, 4)), *((peer, (8, 40)) for peer in benchmark.PEERS))
     }
-    found = benchmark.costs(taken, 4)
+    found = benchmark.costs(taken, {"ours": 4, **dict.fromkeys(benchmark.PEERS, 2)})
     assert found["seconds"]["ours"] == 0.75
-    assert found["ratio"]["plain_forward"] == (8 / 2 + 40 / 4) / 2
-    assert found["processor_ratio"]["plain_forward"] == 1
+    assert found["ratio"]["plain_forward"] == (4 / 0.5 + 20 / 1) / 2
+    assert found["processor_ratio"]["plain_forward"] == 2
 
 
 def test_both_sides_run_the_same_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +65,7 @@ def test_both_sides_run_the_same_prompts(tmp_path: Path, monkeypatch: pytest.Mon
     hook = loaded.model.register_forward_hook(
         lambda _, __, output: seen.append(output.logits[0, -1].log_softmax(-1))
     )
-    benchmark.run_whole(loaded, prompts)
+    benchmark.run_whole(loaded, prompts, 3)
     hook.remove()
     before = Condition(np.concatenate(prompts.demonstrations))
     for one in run_conditions(loaded, prompts, {"icl": before}):
