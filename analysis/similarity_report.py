@@ -14,6 +14,7 @@ from analysis.report_facts import Fact, Facts
 from analysis.report_tables import Table
 from analysis.similarity.conditions import CONDITIONS, MATCHED
 from analysis.similarity.verdict import PRIMARY
+from analysis.similarity_demonstrations import near_part, order_part
 from analysis.similarity_headline import (
     TWINS_SAY,
     group_name,
@@ -37,6 +38,8 @@ from analysis.similarity_run_facts import (
 )
 from analysis.task_vector_figure import task_vector_part
 
+AVERAGE = "mean of six tasks, this one among them"
+
 
 def render(result: Result, tables: Tables) -> str:
     """The whole page as text: styles, script, figures and numbers inside, nothing loaded."""
@@ -59,6 +62,9 @@ def render(result: Result, tables: Tables) -> str:
         baselines=baselines(result),
         recovered=recovered(result),
         task_vector=task_vector_part(result, tables),
+        near=near_part(result, tables),
+        order=order_part(result),
+        model=result["model"]["name"],
         published=published(tables),
         fine_tuning=fine_tuning(result),
         losses=losses(tables),
@@ -217,7 +223,7 @@ def recovered(result: Result) -> Facts | None:
 
 
 def published(tables: Tables) -> Table | None:
-    """Published values beside this run's, where the task matches."""
+    """Published values beside this run's, where the task matches: its own before the averages."""
     found = tables.get("published")
     if found is None:
         return None
@@ -226,7 +232,7 @@ def published(tables: Tables) -> Table | None:
         figure_column("ours", "This run"),
         figure_column("value", "Published"),
         text_column("task", "On"),
-        text_column("model", "Model"),
+        text_column("model", "On which model"),
         text_column("source", "Source"),
     )
     lines = [
@@ -234,8 +240,11 @@ def published(tables: Tables) -> Table | None:
             **row,
             "ours": number_text(row["ours"]),
             "value": number_text(row["value"]),
+            "task": AVERAGE if row["task"] == "average" else row["task"],
             "source": f"arXiv {row['source']}",
         }
-        for row in found.to_dict("records")
+        for row in found.sort_values("task", key=lambda names: names == "average").to_dict(
+            "records"
+        )
     ]
     return report_tables.table("Published values beside this run's", columns, lines)
