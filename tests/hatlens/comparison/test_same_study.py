@@ -196,3 +196,12 @@ def test_python_takes_it_from_the_study_too(study: Path, tmp_path: Path) -> None
     assert found.result["study"]["run"] == str(study)
     with pytest.raises(Refusal, match="setting 'model'"):
         similarity("other", study=str(study), out=tmp_path / "other")
+
+
+def test_numbers_are_those_that_the_study_holds(
+    study: Path, run: tuple[Path, dict[str, Any]]
+) -> None:
+    theirs = RunFolder(study).read_tables()["answers"].query("context == 0")
+    ours = RunFolder(run[0]).read_tables()["numbers"]
+    for name, column in (("target", "truth"), ("least_squares", "ols"), ("mean", "mean")):
+        np.testing.assert_allclose(ours[name], theirs[column], atol=1e-9)
