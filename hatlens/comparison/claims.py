@@ -22,6 +22,7 @@ from hatlens.comparison.judging import (
     output_change_claim,
     recovered_answers_claim,
 )
+from hatlens.comparison.left_out import near_claim
 from hatlens.comparison.orders import order_claim
 from hatlens.comparison.task_vector_result import vector_judged
 
@@ -78,6 +79,12 @@ CLAIMS: Mapping[str, Claim] = MappingProxyType(
             "2505.00661 (which denies it)",
             "--generalise 20",
             lambda judging: generalisation_claim(judging.config, judging.folder),
+        ),
+        "C13": Claim(
+            "Demonstrations near the query act more",
+            "2101.06804",
+            "--kate-queries 50",
+            lambda judging: near_claim(judging.config, judging.folder),
         ),
         "C14": Claim(
             "The demonstrations' effect fits in one vector",

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.claims.finding import Finding, not_assessable
+from analysis.claims.near import near_finding
 from analysis.similarity.near_examples import near_effect
 from analysis.similarity.records import Floats
 from hatlens.comparison.config import SimilarityConfig
@@ -85,6 +87,15 @@ def kate_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any] |
     rng = np.random.default_rng([config.seed, 9])
     found = near_effect(cell["effects"], cell["similarity"], cell["matches"], rng=rng)
     return {**found._asdict(), "sentence": said_of(*found)}
+
+
+def near_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
+    """Whether demonstrations near the query act more than under other queries' similarities."""
+    if not config.kate_queries:
+        return not_assessable("demonstrations were not left out in turn (--kate-queries 50)")
+    cell = folder.read_arrays(left_out_cells(config)[0])
+    rng = np.random.default_rng([config.seed, 9])
+    return near_finding(cell["effects"], cell["similarity"], cell["matches"], rng=rng)
 
 
 def said_of(effect: Any, null: Any) -> str:
