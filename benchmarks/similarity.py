@@ -89,7 +89,8 @@ def costs(taken: Mapping[str, list[Taken]], queries: Mapping[str, int]) -> dict[
     """Median seconds of a query, and how many times as long each peer takes; `queries`: of each."""
     found: dict[str, Any] = {
         "seconds": {
-            name: statistics.median(one.clock for one in of) / queries for name, of in taken.items()
+            name: statistics.median(one.clock for one in of) / queries[name]
+            for name, of in taken.items()
         }
     }
     for kind, key in (("clock", "ratio"), ("processor", "processor_ratio")):
