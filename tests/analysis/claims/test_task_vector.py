@@ -42,6 +42,8 @@ def test_a_vector_that_carries_nothing_is_contradicted() -> None:
 def test_a_control_that_carries_as_much_is_not_beaten() -> None:
     found = found_of(ICL, random=ZSL, shuffled=ICL)
     assert "shuffled, the control that recovers most, 1.00" in found.figures
+    assert found.p == 1
+    assert found.effect.low < 0
     assert verdict_of(found, found.p) != SUPPORTED
 
 

@@ -61,7 +61,7 @@ def first_states(loaded: LoadedModel, prompts: TaskPrompts, before: Any = None) 
                 torch.as_tensor(ids.astype(np.int64))[None], output_hidden_states=True
             )
         found.append(seen.hidden_states[1][0, -1].double().numpy())
-    return np.mean(found, axis=0)
+    return np.asarray(np.mean(found, axis=0))
 
 
 def assert_made(one: Made, behind: Floats, alone: Floats) -> None:
