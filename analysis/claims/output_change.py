@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from analysis.claims.few_sets import of_few_sets
 from analysis.claims.finding import Finding, not_assessable
 from analysis.inference import UNDEFINED, Interval
 from analysis.number_text import interval_text, number_text
@@ -68,8 +69,17 @@ def output_change_finding(variation: Variation, *, rng: Resamples) -> Finding:
             figures=figures,
         )
     test = paired(-known.matched[..., None], -known.mismatched[..., None], rng=rng)
-    where = position(known, rng=rng)
-    return Finding(where, test.p, MARGIN, figures=figures, beats=likeness.low > 0)
+    where, gained = position(known, rng=rng), known.mismatched - known.matched
+    room = known.mismatched - known.order
+    # A ratio varies, to first order, like its numerator less itself times its denominator.
+    linear = where.estimate + (gained - where.estimate * room) / np.nanmean(room)
+    return Finding(
+        of_few_sets(where, test.p, linear).interval,
+        of_few_sets(where, test.p, gained).p,
+        MARGIN,
+        figures=figures,
+        beats=likeness.low > 0,
+    )
 
 
 def whole(variation: Variation) -> list[Floats]:
