@@ -87,8 +87,9 @@ def test_without_a_gain_or_a_control_nothing_is_said(
 
 
 def test_few_queries_are_too_few() -> None:
-    few = (ZSL[:9], ICL[:9] + 1, ICL[:9], {"random": ZSL[:9]})
-    assert "9 queries are too few" in vector_finding(*few, rng=np.random.default_rng(0)).reason
+    zsl, icl = ZSL[:9], ICL[:9]
+    found = vector_finding(zsl, icl, icl, {"random": zsl}, rng=np.random.default_rng(0))
+    assert "9 queries are too few" in found.reason
 
 
 def verdicts(share: float, *, controls: int, runs: int) -> list[str]:
@@ -100,8 +101,8 @@ def verdicts(share: float, *, controls: int, runs: int) -> list[str]:
         both = [zsl | (rng.random(40) < rate) for _ in range(controls)]
         vector = zsl | (rng.random(40) < rate + 0.7 * share)
         named = {str(i): one.astype(float) for i, one in enumerate(both)}
-        runs_of = (one.astype(float) for one in (zsl, icl, vector))
-        one = vector_finding(*runs_of, named, rng=rng)
+        start, end, own = (one.astype(float) for one in (zsl, icl, vector))
+        one = vector_finding(start, end, own, named, rng=rng)
         found.append(verdict_of(one, one.p))
     return found
 
