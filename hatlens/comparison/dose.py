@@ -35,6 +35,8 @@ OTHER = "icl-other"
 """The run whose demonstrations are D'."""
 LIKENESS = ("SimAOU (orthogonal)", "SimAM-delta (centred)")
 NORM = "update norm (FT)"
+CLOSE = 0.25
+"""How far a dose may miss its norm, which is recorded: likeness is interpolated between doses."""
 START: Mapping[str, float] = {"gd": 1.0, "lcgd": 0.1}
 """The first rate that is tried over the set's own: layer-causal gradients are far larger."""
 Arrays = Mapping[str, NDArray[Any]]
@@ -130,7 +132,7 @@ def doses(
     steepness = rate * START[method] / target
     for factor in FACTORS:
         wanted = target * factor
-        fit = fit_at_norm(make, norms, rate=wanted * steepness, target=wanted)
+        fit = fit_at_norm(make, norms, rate=wanted * steepness, target=wanted, close=CLOSE)
         if fit.tuned is not None and fit.norm > 0:
             steepness = fit.rate / fit.norm
         yield fit

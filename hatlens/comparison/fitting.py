@@ -95,8 +95,11 @@ def fit_at_norm(
     *,
     rate: float,
     target: float,
+    close: float = CLOSE,
 ) -> Fit:
     """A fine-tuning whose update norm is near `target`: the rate is scaled by what is missing.
+
+    `close`: the share of the target by which a norm may miss it.
 
     At most six tries; the nearest one is kept, and its `norm` says how near it came. The norm is
     taken to be a power of the rate, at first in proportion to it, then as the last two tries say.
@@ -114,7 +117,7 @@ def fit_at_norm(
             continue
         if best is None or best.tuned is None or _miss(one, target) < _miss(best, target):
             best = one
-        if _miss(one, target) <= CLOSE or one.norm == 0:
+        if _miss(one, target) <= close or one.norm == 0:
             break
         change = (target / one.norm) ** (1 / steepness(last, one))
         rate, last = rate * float(np.clip(change, 1 / STEP, STEP)), one

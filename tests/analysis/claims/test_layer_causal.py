@@ -100,6 +100,8 @@ def test_all_measures_must_gain() -> None:
     rng = draw_resamples(SETS, QUERIES, rng=np.random.default_rng(1))
     mixed = layer_causal_finding({"a": more, "b": same}, norm, rng=rng)
     assert verdict_of(mixed, mixed.p) == NOT_DISTINGUISHABLE
+    alone = layer_causal_finding({"b": same}, norm, rng=rng)
+    assert (mixed.effect.low, mixed.p) == (alone.effect.low, alone.p)
     lost = layer_causal_finding({"a": more, "b": less}, norm, rng=rng)
     assert verdict_of(lost, lost.p) == CONTRADICTED
     alone = layer_causal_finding({"b": less}, norm, rng=rng)

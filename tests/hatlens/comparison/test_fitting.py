@@ -45,6 +45,13 @@ def test_the_norm_is_reached(power: float, target: float) -> None:
     assert made.asked <= (2 if power == 1.0 else 4)
 
 
+def test_a_norm_that_may_be_missed_by_more_takes_fewer_tries() -> None:
+    made = Made()
+    assert fit_at_norm(made, norms_of, rate=0.06, target=0.1, close=0.25).norm == 0.12
+    assert made.asked == 1
+    assert fit_at_norm(made, norms_of, rate=0.06, target=0.1).norm == pytest.approx(0.1)
+
+
 def test_what_diverges_is_tried_lower() -> None:
     found = fit_at_norm(Made(most=0.05), norms_of, rate=1.0, target=0.08)
     assert found.failed == ""
