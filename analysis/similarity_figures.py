@@ -77,7 +77,8 @@ def change_by_layer_figure(layers: pd.DataFrame) -> go.Figure:
     """Matched minus mismatched by layer with its 95 % interval, beside every kind of twin's."""
     figure, strokes = go.Figure(layout=layout(height=300)), strokes_of(layers)
     figure.add_hline(y=0, line={"color": INK, "width": 1, "dash": "dash"})
-    known = layers[layers["difference"].notna()]
+    mismatches = layers[layers["difference"].notna()]["comparison"].unique()
+    known = layers[layers["comparison"].isin(mismatches)]
     for kind, some in known[known["model"] != MODEL].groupby("model", sort=False):
         _add_line(figure, _mean_twin(some), "difference", f"{kind} twin", strokes[f"{kind} twin"])
     own = known[known["model"] == MODEL]
@@ -122,7 +123,10 @@ def _stretches(layers: Sequence[int]) -> list[list[int]]:
 
 def _axes(figure: go.Figure, said: str) -> go.Figure:
     figure.update_layout(showlegend=False, margin={"t": 12})
-    figure.update_xaxes(title_text="attention layer, from 0", zeroline=False)
+    layers = max((len(trace.x) for trace in figure.data if trace.name), default=1)
+    figure.update_xaxes(
+        title_text="attention layer, from 0", zeroline=False, tick0=0, dtick=max(1, layers // 6)
+    )
     figure.update_yaxes(title_text=said, automargin=True, zeroline=False)
     return figure
 

@@ -136,7 +136,7 @@ def differences(result: Result) -> Picture | None:
     figure = dot_intervals(
         labels,
         groups,
-        axis="matched minus mismatched (dashed: equal)",
+        axis="matched minus mismatched",
         reference=0.0,
     )
     figure.update_layout(height=110 + (26 + 9 * len(groups)) * len(labels))

@@ -150,7 +150,7 @@ def measures(result: Result, *, evidence: bool) -> Table:
         figure_column("matched", "Matched"),
         figure_column("mismatched", "Mismatched"),
         text_column("mismatch", "Mismatch"),
-        figure_column("undefined", "Undefined values"),
+        figure_column("undefined", "Undefined"),
     )
     what = "that are evidence" if evidence else "that are described only"
     caption = f"Measures {what}: mean over layers and queries, with 95 % intervals"
