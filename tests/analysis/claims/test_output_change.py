@@ -13,7 +13,7 @@ from analysis.claims.finding import (
     Finding,
     verdict_of,
 )
-from analysis.claims.output_change import Variation, output_change_finding
+from analysis.claims.output_change import Variation, alike, output_change_finding
 from tests.analysis.claims.planted import resamples, variation
 
 
@@ -34,6 +34,12 @@ def test_the_position_by_hand() -> None:
         assert text in found.figures
     # 8 queries: p is no smaller than 2^-8
     assert found.p == pytest.approx(2.0**-8)
+
+
+def test_likeness_lies_inside_its_interval() -> None:
+    given = variation(0.5)
+    found = alike(given.matched, given.change, rng=resamples())
+    assert found.low < found.estimate < found.high < 1
 
 
 def test_every_verdict() -> None:
