@@ -27,14 +27,14 @@ def saved(model: Any, folder: Path) -> str:
 
 
 def blind_rotary(folder: Path) -> str:
-    """Two layers with a window of 4: the last token sees 6 back, less than the query is long."""
+    """One layer with a window of 4, less than the query is long."""
     config = MistralConfig(
         vocab_size=len(single_digits()),
         hidden_size=32,
         intermediate_size=64,
         num_attention_heads=4,
         num_key_value_heads=2,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         max_position_embeddings=1024,
         sliding_window=4,
     )
@@ -71,16 +71,16 @@ def test_a_model_that_sees_no_demonstration_has_no_update(task: Path, tmp_path: 
     model = blind_rotary(tmp_path / "model")
     result = compared(model, task, tmp_path / "run", sets=1, queries=8)
     found = lines(result)
-    for key in ("SimAOU orthogonal", "SimAOU", "SimAOU normalised", "Kendall queries"):
+    outputs = ("SimAOU orthogonal", "SimAOU", "SimAOU normalised")
+    for key in (*outputs, "SimAM-delta", "SimAM-delta centred", "Kendall queries"):
         undefined = found[key]["undefined"]
-        assert undefined["count"] == undefined["of"] == 8 * 2, key
+        assert undefined["count"] == undefined["of"] == 8, key
         assert np.isnan(found[key]["difference"].estimate)
     assert found["update norm ICL"]["matched"].high < 1e-5
     assert found["update norm FT"]["matched"].estimate > 0.01
     assert found["total variation ICL, ZSL"]["matched"].high < 1e-4
     assert result["verdict"]["label"] == NOT_ASSESSABLE
     assert "an update is zero" in result["verdict"]["sentence"]
-    assert all(one["says"] != MORE for one in result["verdict"]["measures"])
     assert result["accuracy"]["icl"] == result["accuracy"]["zsl"]
 
 
