@@ -67,9 +67,9 @@ def generalisation_facts(
     """So many relations and so many syllogisms about made-up words, in random orders.
 
     A relation is "A beats B"; asked are "A beats" (as stated) and "B loses to" (reversed). A
-    syllogism is "All A are B. All B are C"; asked are both premises, and "All A are" among words
-    that stand where C does. Every word belongs to one fact. Candidates of an answer stand in the
-    same place of other facts of the same relation, each as often as the others in a prompt, and
+    syllogism is two lines, "All A are B" and "All B are C"; asked are both, and "All A are" among
+    words that stand where C does. Every word belongs to one fact. Candidates of an answer stand in
+    the same place of other facts of the same relation, each as often as the others in a prompt, and
     each equally often right and wrong. So what words a prompt holds, how often and in which order
     does not tell the answer: only which words share a line does. `pieces`: how many tokens a word
     is. Refuses fewer than 4 facts. Forms of questions after 2505.00661.
@@ -83,7 +83,7 @@ def generalisation_facts(
     pairs = [(next(words), next(words)) for _ in range(count)]
     triples = [(next(words), next(words), next(words)) for _ in range(count)]
     lines = [Fact(f"{a} {relations[i % groups][0]}", b) for i, (a, b) in enumerate(pairs)]
-    lines += [Fact(f"All {a} are {b}. All {b} are", c) for a, b, c in triples]
+    lines += [Fact(f"All {x} are", y) for a, b, c in triples for x, y in ((a, b), (b, c))]
     orders = [tuple(int(i) for i in rng.permutation(len(lines))) for _ in range(SHOWN)]
     asked = zip(members, relations, strict=True)
     questions = [
