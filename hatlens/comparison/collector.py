@@ -89,15 +89,24 @@ class Collector:
             self.put((condition, key), here.query, value)
 
     def updates(self, item: QueryRuns) -> None:
-        """Delta W of the demonstrations against that of each fine-tuning."""
+        """Delta W of the demonstrations against that of each fine-tuning.
+
+        Undefined in layers whose window hides a demonstration token from the query: what is summed
+        over all of them is not what such a layer reads.
+        """
         before = item.runs["zsl"].update
         if self.context is None or before is None:
             return
+        earlier = item.runs["icl"].earlier
+        seen = self.context
+        if earlier is not None:
+            hidden = np.isnan(earlier).any(axis=(1, 2))
+            seen = np.where(hidden[:, None, None, None], np.nan, seen)
         for condition, name in UPDATES.items():
             after = item.runs[name].update if name in item.runs else None
             if after is None:
                 continue
-            found = update_likeness(self.context, before, after)
+            found = update_likeness(seen, before, after)
             self.put((condition, DELTA_W), item.query, mean_defined(found.cosine))
             self.put((condition, DELTA_W_NORM), item.query, mean_defined(found.relative_norm))
             sums = self.heads.setdefault(condition, [np.zeros_like(found.cosine) for _ in range(2)])

@@ -72,7 +72,8 @@ def test_a_model_that_sees_no_demonstration_has_no_update(task: Path, tmp_path: 
     result = compared(model, task, tmp_path / "run", sets=1, queries=8)
     found = lines(result)
     outputs = ("SimAOU orthogonal", "SimAOU", "SimAOU normalised")
-    for key in (*outputs, "SimAM-delta", "SimAM-delta centred", "Kendall queries"):
+    others = ("SimAM-delta", "SimAM-delta centred", "Kendall queries", "Delta W", "Delta W norm")
+    for key in (*outputs, *others):
         undefined = found[key]["undefined"]
         assert undefined["count"] == undefined["of"] == 8, key
         assert np.isnan(found[key]["difference"].estimate)
