@@ -100,7 +100,7 @@ class Collector:
         earlier = item.runs["icl"].earlier
         seen = self.context
         if earlier is not None:
-            hidden = np.isnan(earlier).any(axis=(1, 2))
+            hidden = np.asarray(np.isnan(earlier).any(axis=(1, 2)))
             seen = np.where(hidden[:, None, None, None], np.nan, seen)
         for condition, name in UPDATES.items():
             after = item.runs[name].update if name in item.runs else None

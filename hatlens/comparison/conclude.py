@@ -23,17 +23,13 @@ from hatlens.comparison.compare import (
     lines_of,
 )
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.dose import dose_result, dose_table
-from hatlens.comparison.generalisation_result import generalisation_result, generalisation_table
 from hatlens.comparison.judging import Judging
-from hatlens.comparison.left_out import kate_result, left_out_table
 from hatlens.comparison.norms import unequal_norms
 from hatlens.comparison.numbers_result import absolute_error, numbers_table
-from hatlens.comparison.orders import orders_result
+from hatlens.comparison.parts import part_results, part_tables
 from hatlens.comparison.regression import REGRESSION
 from hatlens.comparison.same_study import other_weights
 from hatlens.comparison.stored import Stored, is_trained, stored_variants
-from hatlens.comparison.task_vector_result import vector_result, vector_table
 from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]
@@ -53,18 +49,12 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
         rng=np.random.default_rng([config.seed, 8]),
     )
     result, made = concluded(config, stored, manifest, resamples)
-    result["order_sensitivity"] = orders_result(config, folder)
-    result["kate"] = kate_result(config, folder)
-    result["task_vector"] = vector_result(config, folder)
-    result["dose"] = dose_result(config, folder)
-    result["generalisation"] = generalisation_result(config, folder)
+    result |= part_results(config, folder)
     result["absolute_error"] = absolute_error(config, model)
     result["study"] = manifest.get("study")
     result["warnings"] += other_weights(manifest)
     result["claims"] = claims_result(Judging(config, folder, stored, resamples))
-    made |= dose_table(config, folder)
-    made |= left_out_table(config, folder) | numbers_table(model)
-    made |= vector_table(config, folder) | generalisation_table(config, folder)
+    made |= part_tables(config, folder) | numbers_table(model)
     folder.write_text("results.json", json_text(result))
     folder.write_tables(made)
     result["run"] = str(folder.path)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from analysis.similarity.records import Floats
 from hatlens.comparison.config import SimilarityConfig
-from hatlens.comparison.study import TRAINED, Variant, cell_name, variants
+from hatlens.comparison.variants import TRAINED, Variant, cell_name, variants
 from hatlens.store import RunFolder
 
 Arrays = Mapping[str, NDArray[Any]]

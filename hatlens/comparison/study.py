@@ -3,21 +3,18 @@
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hatlens.comparison.cell import Plan, run_cell
 from hatlens.comparison.config import FREE, SimilarityConfig, build_similarity
-from hatlens.comparison.dose import dose_cells, run_dose
 from hatlens.comparison.feed import Fed, Source, drawn_source, feed
-from hatlens.comparison.generalisation import generalisation_cells, run_generalisation
-from hatlens.comparison.left_out import left_out_cells, run_left_out
-from hatlens.comparison.orders import order_cells, run_orders
+from hatlens.comparison.parts import Bench, planned_cells, run_parts
 from hatlens.comparison.rate import Chosen, choose_rate
 from hatlens.comparison.same_study import study_facts
-from hatlens.comparison.task_vector import run_vector, vector_cells
 from hatlens.comparison.unfinished import nothing_left_behind
+from hatlens.comparison.variants import TRAINED, Variant, cell_name, variants
 from hatlens.measure import model_facts, peak_bytes, versions
 from hatlens.progress import Report, silent
 from hatlens.store import RunFolder
@@ -30,31 +27,7 @@ from probes.twins import TWINS, make_twin
 from prompts.names import safe_name
 from prompts.refusal import Refusal, unknown_name
 
-TRAINED = "trained"
 KIND = "similarity"
-
-
-class Variant(NamedTuple):
-    """The trained model, or an untrained twin of a kind and a seed."""
-
-    kind: str
-    seed: int | None = None
-
-    @property
-    def folder(self) -> str:
-        """What its cells are called."""
-        return self.kind if self.seed is None else f"{self.kind}-{self.seed}"
-
-
-def variants(config: SimilarityConfig) -> tuple[Variant, ...]:
-    """The trained model first: its update norms are what a twin's are brought to."""
-    twins = [Variant(kind, seed) for kind in config.twins for seed in config.twin_seeds]
-    return (Variant(TRAINED), *twins)
-
-
-def cell_name(variant: Variant, place: int) -> str:
-    """The name of a cell in the run folder."""
-    return f"cells/{variant.folder}/{place}"
 
 
 def run_similarity(config: SimilarityConfig, out: Path, report: Report = silent) -> dict[str, Any]:
@@ -95,8 +68,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     refuse_other_kind(folder)
     beside = study_facts(config, folder.path)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
-    planned += order_cells(config) + left_out_cells(config) + vector_cells(config)
-    planned += dose_cells(config) + generalisation_cells(config)
+    planned += planned_cells(config)
     task = config.model_dump(mode="json")
     if folder.manifest().get("prompts") and all(folder.has(name) for name in planned):
         folder.open(task, free=FREE)
@@ -122,29 +94,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     folder.update_manifest(study=beside)
     for variant in variants(config):
         run_variant(config, folder, loaded, fed, chosen, variant, report)
-    for place, name in enumerate(order_cells(config)):
-        report("order of the demonstrations", place, config.sets)
-        if not folder.has(name):
-            arrays = run_orders(config, loaded, fed.sets[place], chosen.rate)
-            folder.write_arrays(name, arrays)
-        report("order of the demonstrations", place + 1, config.sets)
-    for name in left_out_cells(config):
-        if not folder.has(name):
-            report("demonstrations left out in turn", 0, 1)
-            used = len(fed.sets[0].prompts.demonstrations)
-            folder.write_arrays(name, run_left_out(config, source, loaded, used))
-            report("demonstrations left out in turn", 1, 1)
-    for place, name in enumerate(dose_cells(config)):
-        if not folder.has(name):
-            own = folder.read_arrays(cell_name(Variant(TRAINED), place))
-            stage = staged(report, f"set {place + 1} of {config.sets} at several doses")
-            folder.write_arrays(name, run_dose(config, loaded, fed.sets[place], own, stage))
-    for name in vector_cells(config):
-        if not folder.has(name):
-            folder.write_arrays(name, run_vector(config, source, loaded, fed.sets[0], report))
-    for place, name in enumerate(generalisation_cells(config)):
-        if not folder.has(name):
-            folder.write_arrays(name, run_generalisation(config, loaded, place, report))
+    run_parts(Bench(config, folder, source, loaded, fed, chosen.rate, report))
     note_end(folder, time.monotonic() - began)
 
 

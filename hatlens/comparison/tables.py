@@ -11,7 +11,7 @@ from analysis.similarity.published import published_for
 from hatlens.comparison.compare import Line
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.stored import Stored, is_trained
-from hatlens.comparison.study import Variant
+from hatlens.comparison.variants import Variant
 from hatlens.tables import interval_columns
 
 Rows = list[dict[str, Any]]

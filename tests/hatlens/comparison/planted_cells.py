@@ -12,7 +12,7 @@ from analysis.claims.attention_outputs import MEASURE
 from hatlens.comparison.config import SimilarityConfig, build_similarity
 from hatlens.comparison.judging import Judging
 from hatlens.comparison.stored import stored_variants
-from hatlens.comparison.study import cell_name, variants
+from hatlens.comparison.variants import cell_name, variants
 from hatlens.store import RunFolder
 from tests.analysis.claims.planted import answers, resamples, variation
 

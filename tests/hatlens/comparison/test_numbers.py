@@ -12,7 +12,7 @@ from hatlens.comparison.numbers import READ, numbers_of, read_number
 from hatlens.comparison.numbers_result import absolute_error, numbers_table
 from hatlens.comparison.regression import regression_contexts
 from hatlens.comparison.stored import Stored
-from hatlens.comparison.study import TRAINED, Variant
+from hatlens.comparison.variants import TRAINED, Variant
 from hatlens.store import RunFolder
 from prompts.numerals import codec_named
 
