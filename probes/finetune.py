@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from probes.finetune_loss import (
     Lesson,
@@ -215,7 +216,7 @@ def _gradient(moving: Moving) -> Tensor | None:
 
 
 def _square(tensor: Tensor | None) -> float:
-    return 0.0 if tensor is None else float(tensor.double().square().sum())
+    return 0.0 if tensor is None else float(vector_norm(tensor, dtype=torch.float64)) ** 2
 
 
 def _move(moving: list[Moving], factors: Mapping[int | None, float]) -> dict[int | None, float]:
