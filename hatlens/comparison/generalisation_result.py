@@ -17,7 +17,7 @@ from hatlens.comparison.generalisation import RUNS, generalisation_cells, right_
 from hatlens.store import RunFolder
 from prompts.tasks.generalisation import CANDIDATES, INFERRED, KINDS
 
-NOT_ASKED = "it was not asked for (`--generalise 20`)"
+NOT_ASKED = "it was not asked for (--generalise 20)"
 
 
 class Answered(NamedTuple):

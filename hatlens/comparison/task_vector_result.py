@@ -67,7 +67,7 @@ def read_cell(config: SimilarityConfig, folder: RunFolder) -> Cell:
 def vector_judged(config: SimilarityConfig, folder: RunFolder) -> Finding:
     """The finding on split B, uncorrected; not assessable where it was not asked for."""
     if not config.vector_queries:
-        return not_assessable("it was not asked for (`--vector-queries 100`)")
+        return not_assessable("it was not asked for (--vector-queries 100)")
     cell = read_cell(config, folder)
     if failed := str(cell.arrays["failed"]):
         return not_assessable(failed)
