@@ -18,7 +18,9 @@ class Finding(NamedTuple):
     one-sided and uncorrected, that it is not; NaN where the claim is not assessable, and `reason`
     says why. margin: the smallest effect worth a claim; where the interval's upper bound is below
     it the claim is contradicted. beats: whether the effect exceeds the controls that have no p of
-    their own, such as two untrained twins. figures: effect and controls in words.
+    their own, such as two untrained twins. refutes: whether an effect below the margin contradicts
+    the claim; False where the control that it is less could not differ much if the claim held.
+    figures: effect and controls in words.
     """
 
     effect: Interval = UNDEFINED
@@ -27,6 +29,7 @@ class Finding(NamedTuple):
     figures: str = ""
     reason: str = ""
     beats: bool = True
+    refutes: bool = True
 
 
 def not_assessable(reason: str, *, figures: str = "") -> Finding:
@@ -38,12 +41,13 @@ def verdict_of(found: Finding, p_corrected: float) -> str:
     """The verdict on a claim, of `VERDICTS`.
 
     Supported where the corrected p is at most .05, the interval is above 0 and every control is
-    beaten; contradicted where that p is larger and the interval's upper bound is below the margin.
+    beaten; contradicted where that p is larger, the interval's upper bound is below the margin and
+    this refutes the claim.
     """
     if found.reason or math.isnan(p_corrected):
         return NOT_ASSESSABLE
     if p_corrected <= ALPHA and found.effect.low > 0 and found.beats:
         return SUPPORTED
-    if p_corrected > ALPHA and found.effect.high < found.margin:
+    if p_corrected > ALPHA and found.effect.high < found.margin and found.refutes:
         return CONTRADICTED
     return NOT_DISTINGUISHABLE
