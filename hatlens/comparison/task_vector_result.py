@@ -52,6 +52,11 @@ class Cell(NamedTuple):
         return [name for name in CONTROLS if f"b/{name}" in self.arrays]
 
     @property
+    def missing(self) -> list[str]:
+        """Those that could not be run: a claim asks for every one."""
+        return [name for name in CONTROLS if f"b/{name}" not in self.arrays]
+
+    @property
     def unit(self) -> str:
         """What one run has more of than another."""
         return SHARE if self.several else NATS
@@ -73,7 +78,7 @@ def vector_judged(config: SimilarityConfig, folder: RunFolder) -> Finding:
         return not_assessable(failed)
     if "b/zsl" not in cell.arrays:
         return not_assessable("1 query is too few to choose a layer on one and report on another")
-    return vector_finding(
+    found = vector_finding(
         cell.values("b/zsl"),
         cell.values("b/icl"),
         cell.values("b/vector")[0],
@@ -81,6 +86,10 @@ def vector_judged(config: SimilarityConfig, folder: RunFolder) -> Finding:
         unit=cell.unit,
         rng=np.random.default_rng([config.seed, 13]),
     )
+    if not cell.missing:
+        return found
+    said = f"{found.figures}; {' and '.join(cell.missing)} could not be run as a control"
+    return found._replace(figures=said, beats=False)
 
 
 def vector_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any] | None:
@@ -116,7 +125,7 @@ def vector_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any]
         },
         "recovered": share_of(vector[0] - zsl, icl - zsl),
         **said,
-        "sentence": sentence_of(found, str(cell.arrays["way"]), int(cell.arrays["layer"])),
+        "sentence": sentence_of(found, cell),
     }
 
 
@@ -127,13 +136,15 @@ def run_interval(values: Floats) -> Interval:
     return mean_interval(values)
 
 
-def sentence_of(found: Finding, way: str, layer: int) -> str:
+def sentence_of(found: Finding, cell: Cell) -> str:
     """What was found, before correction over claims."""
     if found.reason:
         return f"Not assessable: {found.reason} ({found.figures})."
     beyond = found.p <= ALPHA and found.effect.low > 0
+    way, layer = str(cell.arrays["way"]), int(cell.arrays["layer"])
+    every = "every control that was run" if cell.missing else "every control"
     said = (
-        f"beyond every control, p {found.p:.2g} before correction over claims"
+        f"beyond {every}, p {found.p:.2g} before correction over claims"
         if beyond
         else f"not seen to be more than a control's, p {found.p:.2g}"
     )

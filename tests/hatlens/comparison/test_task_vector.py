@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.claims.finding import CONTRADICTED, NOT_ASSESSABLE, SUPPORTED, verdict_of
+from analysis.claims.finding import (
+    CONTRADICTED,
+    NOT_ASSESSABLE,
+    NOT_DISTINGUISHABLE,
+    SUPPORTED,
+    verdict_of,
+)
 from hatlens.comparison.config import SimilarityConfig, build_similarity
 from hatlens.comparison.study import run_similarity
-from hatlens.comparison.task_vector import CONTROLS, NEUTRAL, RANDOM, right_logp, shuffled
+from hatlens.comparison.task_vector import CONTROLS, RANDOM, right_logp, shuffled
 from hatlens.comparison.task_vector_result import (
     vector_judged,
     vector_result,
@@ -119,7 +125,7 @@ def planted(
         "a/patched": np.stack([[runs["zsl"], runs[carries]]] * 2),
     }
     arrays = {f"{split}/{run}": values for split in "ab" for run, values in runs.items()}
-    arrays |= {f"b/{name}": np.stack([logp(10)] * 2) for name in (RANDOM, NEUTRAL)}
+    arrays |= {f"b/{name}": np.stack([logp(10)] * 2) for name in CONTROLS}
     arrays |= other | {"b/vector": runs[carries][None], "way": np.array("add")}
     arrays |= {"layer": np.array(1), "failed": np.array("")}
     store = RunFolder(folder)
@@ -141,6 +147,20 @@ def test_a_vector_that_carries_all_or_nothing_is_told(
     assert ("beyond every control" in result["sentence"]) == (carries == "icl")
     shown = vector_table(config, store)["task_vector_layers"].query("chosen")
     assert shown["recovered"].item() == pytest.approx(float(carries == "icl"), abs=0.02)
+
+
+@pytest.mark.parametrize("gone", sorted({*CONTROLS} - {RANDOM}))
+def test_a_vector_is_not_claimed_on_without_every_control(gone: str, tmp_path: Path) -> None:
+    config, store = planted(tmp_path, carries="icl")
+    cell = dict(store.read_arrays("task-vector/trained/0-80"))
+    del cell[f"b/{gone}"]
+    store.write_arrays("task-vector/trained/0-80", cell)
+    found = vector_judged(config, store)
+    assert verdict_of(found, found.p) == NOT_DISTINGUISHABLE
+    assert found.figures.endswith(f"{gone} could not be run as a control")
+    result = vector_result(config, store)
+    assert result is not None
+    assert "beyond every control that was run" in result["sentence"]
 
 
 def test_a_family_that_takes_no_vector_is_named(tmp_path: Path) -> None:
