@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from analysis.claims.finding import Finding, not_assessable
 from analysis.claims.order import order_finding
-from analysis.inference import Interval, mean_interval
+from analysis.inference import Interval
 from analysis.similarity.outputs import order_sensitivity
 from analysis.similarity.records import Floats
+from analysis.similarity.resampling import draw_resamples, two_way_interval
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.cutting import lessons_of
 from hatlens.comparison.feed import SetFeed
@@ -116,11 +117,12 @@ def next_logp(loaded: LoadedModel, asked: TaskPrompts, condition: Condition) -> 
 
 
 def orders_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any] | None:
-    """Means over sets and queries of what `run_orders` gives, with intervals; None if not asked."""
+    """Means over sets and queries of what `run_orders` gives, both resampled; None if not asked."""
     if not order_cells(config):
         return None
     found = stored_orders(config, folder)
-    means: dict[str, Interval] = {key: mean_interval(found[key].ravel()) for key in found}
+    drawn = draw_resamples(*found["icl"].shape, rng=np.random.default_rng([config.seed, 14]))
+    means: dict[str, Interval] = {key: two_way_interval(found[key], rng=drawn) for key in found}
     return {"orders": config.orders, "queries": found["icl"].shape[1], **means}
 
 

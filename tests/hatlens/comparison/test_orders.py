@@ -86,6 +86,18 @@ def test_the_result_has_means_of_all_three(config: SimilarityConfig, folder: Run
             assert found[f"{run}{part}"].low <= found[f"{run}{part}"].high
 
 
+def test_the_interval_of_a_mean_takes_whole_sets_and_queries(tmp_path: Path) -> None:
+    """Five sets, of one number each: 200 cells say no more of a mean than five sets do."""
+    config = build_similarity({"orders": 4, "order_queries": 40, "sets": 5})
+    folder = RunFolder(tmp_path)
+    for place, name in enumerate(order_cells(config)):
+        folder.write_arrays(name, {"icl": np.full(40, float(place)), "ft": np.full(40, np.nan)})
+    found: Any = orders_result(config, folder)
+    assert found["icl"].estimate == 2
+    assert found["icl"].high - found["icl"].low > 2
+    assert np.isnan(found["ft"]).all()
+
+
 def test_the_claim_is_judged_from_the_folder(config: SimilarityConfig, folder: RunFolder) -> None:
     assert "of 2 sets of demonstrations" in order_claim(config, folder).reason
     many = config.model_copy(update={"sets": 6})
