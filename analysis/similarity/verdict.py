@@ -74,12 +74,13 @@ def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, s
     rest = [key for key, said in words.items() if key != primary.key]
     higher = [key for key in rest if words[key] == MORE]
     with_twin = [key for key in rest if words[key] == ALSO_IN_A_TWIN]
+    beside = any(one.beyond for one in judged)
     return Verdict(
         word,
         f"In-context learning (ICL) and fine-tuning (FT) on the same demonstrations move attention "
         f"outputs {_said(word, primary)} than ICL and FT on "
         f"{mismatches.get(primary.mismatch, primary.mismatch)} "
-        f"({_figures(primary)}). {_others(rest, higher, with_twin)}",
+        f"({_figures(primary)}). {_others(rest, higher, with_twin, beside)}",
     )
 
 
@@ -100,14 +101,18 @@ def _figures(one: Judged) -> str:
     )
 
 
-def _others(rest: Sequence[str], higher: Sequence[str], with_twin: Sequence[str]) -> str:
+def _others(
+    rest: Sequence[str], higher: Sequence[str], with_twin: Sequence[str], beside: bool
+) -> str:
+    """The other measures; `beside`: whether there is a twin to be beyond."""
     if not rest:
         return "No other measure is evidence here."
     if not higher and not with_twin:
         return f"None of the other {len(rest)} measures that are evidence is higher there either."
     parts = []
     if higher:
-        parts.append(f"higher there, beyond the twins: {', '.join(higher)}")
+        beyond = "beyond the twins" if beside else "no twin beside"
+        parts.append(f"higher there, {beyond}: {', '.join(higher)}")
     if with_twin:
         parts.append(f"higher there, in an untrained twin too: {', '.join(with_twin)}")
     return f"Of the other {len(rest)} measures that are evidence, {'; '.join(parts)}."

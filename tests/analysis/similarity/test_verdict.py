@@ -56,7 +56,10 @@ def test_the_sentence_names_the_mismatch_and_its_figures() -> None:
     assert found.label == MORE
     assert "more alike than ICL and FT on others" in found.sentence
     assert "0.300 against 0.200, difference 0.100 [0.050, 0.150]" in found.sentence
-    assert found.sentence.endswith("higher there, beyond the twins: Delta W.")
+    assert found.sentence.endswith("higher there, no twin beside: Delta W.")
+    beside = [judged(beyond=(ABOVE,)), judged(key="Delta W", beyond=(ABOVE,))]
+    twin = verdict_on(beside, reason="", mismatches={})
+    assert twin.sentence.endswith("higher there, beyond the twins: Delta W.")
     none = verdict_on([judged(AROUND, 1.0), *rest[1:]], reason="", mismatches={})
     assert none.label == NO_MORE
     assert "None of the other 1" in none.sentence
