@@ -20,7 +20,7 @@ from hatlens.comparison.cutting import (
 )
 from hatlens.comparison.neutral_text import neutral_tokens
 from hatlens.comparison.numbers import Numbers, numbers_of
-from hatlens.comparison.regression import REGRESSION, regression_examples
+from hatlens.comparison.regression import REGRESSION, LineTask, regression_examples
 from probes.models import LoadedModel
 from prompts.pieces import Integers
 from prompts.refusal import Refusal
@@ -230,7 +230,7 @@ def wrong_labels(
 
     Regression lines get each other's y, so that the answers printed stay the same ones.
     """
-    if task.name == REGRESSION:
+    if isinstance(task, LineTask):
         labels = np.array([one.label for one in demos])
         if len(set(labels)) < 2:
             return None

@@ -1,5 +1,6 @@
 """What every run is fed: the same demonstrations in the same order, and what stands beside."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,14 @@ def test_every_label_is_wrong(count: int, seed: int) -> None:
         assert one.fields == other.fields
         assert one.label != other.label
         assert other.label in labels
+
+
+def test_every_label_is_wrong_in_a_file_called_regression() -> None:
+    own = replace(TASKS["subj"], name="regression")
+    demos = [Example({"text": str(i)}, list(own.words)[i % 2], "") for i in range(12)]
+    made = wrong_labels(own, demos, np.random.default_rng(0))
+    assert made is not None
+    assert all(one.label != other.label for one, other in zip(demos, made, strict=True))
 
 
 @given(st.integers(2, 8), st.integers(1, 6), st.integers(0, 2**32 - 1))
