@@ -72,7 +72,11 @@ def run_orders(
 
 
 def in_orders(run: Callable[[Any], Floats], orders: Sequence[Any], zsl: Floats) -> Floats:
-    """Sensitivity, sensitivity per change, and change (query, 3); NaN where a run diverged."""
+    """Sensitivity, sensitivity per change, and change (query, 3); NaN where a run diverged, and
+    where there is no other order, as of one demonstration.
+    """
+    if not len(orders):
+        return np.full((len(zsl), len(PARTS)), np.nan)
     try:
         logp = np.array([run(order) for order in orders])
     except Diverged:
@@ -137,6 +141,10 @@ def order_claim(config: SimilarityConfig, folder: RunFolder) -> Finding:
     if not order_cells(config):
         return not_assessable("demonstrations were shown in one order (--orders 10)")
     found = stored_orders(config, folder)
+    if np.isnan(found["icl"]).all():
+        return not_assessable("one demonstration has no other order")
+    if np.isnan(found["ft"]).all():
+        return not_assessable("fine-tuning diverged on every set of demonstrations")
     return order_finding(
         found["icl_per_change"],
         found["ft_per_change"],

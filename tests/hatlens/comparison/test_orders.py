@@ -128,3 +128,17 @@ def test_a_rate_that_diverges_leaves_prompts_alone(
     assert np.isnan(cell["ft"]).all()
     assert np.isnan(cell["full_batch_change"]).all()
     assert np.isfinite(cell["icl_per_change"]).all()
+
+
+def test_one_demonstration_has_no_other_order(
+    config: SimilarityConfig, fed: tuple[LoadedModel, tuple[SetFeed, ...]], tmp_path: Path
+) -> None:
+    alone = config.model_copy(update={"demos": 1, "sets": 1})
+    (one,) = feed(alone, drawn_source(alone), fed[0]).sets
+    cell = run_orders(alone, fed[0], one, 0.3)
+    assert cell["icl"].shape == (8,)
+    folder = RunFolder(tmp_path)
+    folder.write_arrays(order_cells(alone)[0], cell)
+    assert order_claim(alone, folder).reason == "one demonstration has no other order"
+    folder.write_arrays(order_cells(alone)[0], {**cell, "icl": np.ones(8)})
+    assert "diverged" in order_claim(alone, folder).reason
