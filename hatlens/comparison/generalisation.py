@@ -150,8 +150,7 @@ def teach(
 ) -> Taught:
     """Epochs of the facts, each line a step, until the model recalls .8 of them or 20 are done.
 
-    All weights move, as in 2505.00661: keys and values alone recall too little. At the rate that
-    was set for the whole model; else from a high one, a third of which is taken from where an epoch
+    All weights move, as in 2505.00661. At the rate that was set for the whole model; else from a high one, a third of which is taken from where an epoch
     began whose lines were no likelier after it. What follows from the facts is not asked for it.
     """
     lr = config.lr if config.ft == "whole" else None
