@@ -17,11 +17,11 @@ from analysis.similarity.resampling import (
     Resamples,
     first_resamples,
     holm,
-    paired,
     paired_each,
     two_way_intervals,
 )
 from analysis.similarity.verdict import Judged, rank_p
+from hatlens.comparison.beyond import beyond_twin, held
 from hatlens.comparison.stored import Stored, is_trained
 
 Result = dict[str, Any]
@@ -79,7 +79,11 @@ def one_line(
     others = {name: stored.values((position, name, key)) for name in names}
     mismatch = next((name for name in MISMATCHES if name in others), "")
     alone = {} if mismatch else {"": np.full_like(matched, np.nan)}
-    found = paired_each(matched, {**others, **alone}, rng=resamples)
+    sides = {**others, **alone}
+    found = {
+        name: held(one, matched, sides[name])
+        for name, one in paired_each(matched, sides, rng=resamples).items()
+    }
     change = {DIFFERENCE: matched - others[mismatch]} if mismatch else {}
     layers = layer_intervals({MATCHED: matched, **others, **change}, resamples)
     return Line(
@@ -111,17 +115,6 @@ def corrected(lines: Sequence[Line]) -> list[float]:
     return holm(given)
 
 
-def beyond_twin(model: Stored, twin: Stored, line: Line, resamples: Resamples) -> Interval:
-    """The model's matched minus mismatched, minus the twin's; over the sets that both have."""
-    if not line.mismatch:
-        return UNDEFINED
-    keys = [(line.position, name, line.key) for name in (MATCHED, line.mismatch)]
-    if any(key not in twin.keys for key in keys) or twin.sets != model.sets:
-        return UNDEFINED
-    changes = [one.values(keys[0]) - one.values(keys[1]) for one in (model, twin)]
-    return paired(changes[0], changes[1], rng=resamples).difference
-
-
 def judged(
     stored: Sequence[Stored], lines: Sequence[Line], p: Sequence[float], resamples: Resamples
 ) -> list[Judged]:
@@ -136,7 +129,12 @@ def judged(
             line.found.difference,
             p_corrected,
             line.mismatch,
-            tuple(beyond_twin(model, twin, line, resamples) for twin in twins),
+            tuple(
+                beyond_twin(model, twin, (line.position, line.mismatch, line.key), resamples)
+                if line.mismatch
+                else UNDEFINED
+                for twin in twins
+            ),
         )
         for line, p_corrected in zip(lines, p, strict=True)
         if DESCRIBED[line.key].evidence

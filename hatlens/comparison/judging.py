@@ -9,15 +9,13 @@ from analysis.claims import attention_maps, attention_outputs
 from analysis.claims.attention_maps import attention_maps_finding
 from analysis.claims.attention_outputs import attention_outputs_finding
 from analysis.claims.beside_twins import BesideTwins
-from analysis.claims.few_sets import of_few_sets
 from analysis.claims.finding import Finding, not_assessable
 from analysis.claims.order import LEAST_QUERIES
 from analysis.claims.output_change import Variation, output_change_finding
 from analysis.claims.recovered_answers import Answers, recovered_answers_finding
-from analysis.inference import UNDEFINED, Interval
 from analysis.similarity.conditions import MATCHED
-from analysis.similarity.records import Floats
-from analysis.similarity.resampling import Paired, Resamples, over_layers, paired
+from analysis.similarity.resampling import Resamples
+from hatlens.comparison.beyond import beyond_twin, held_pair
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.norms import is_far, norm_ratio
 from hatlens.comparison.stored import Stored, is_trained
@@ -140,32 +138,20 @@ FTS = ("ft-other",)
 
 def beside_twins(judging: Judging, key: str, mismatch: str) -> BesideTwins:
     """A measure of the model matched and mismatched, and by how much its difference exceeds each
-    twin's: undefined where a twin has other sets, or updates of another norm."""
-    names = [(judging.position, condition, key) for condition in (MATCHED, mismatch)]
-    matched, mismatched = (judging.model.values(name) for name in names)
-
-    def beyond(twin: Stored) -> Interval:
-        if twin.sets != judging.model.sets or any(name not in twin.keys for name in names):
-            return UNDEFINED
-        used = ("ft", "ft-other") if mismatch == DEMONSTRATIONS else ("ft",)
-        if any(is_far(norm_ratio(judging.model, twin, s, run)) for s in twin.sets for run in used):
-            return UNDEFINED
-        change = twin.values(names[0]) - twin.values(names[1])
-        return held(matched - mismatched, change, judging.resamples).difference
-
+    twin's (see `beyond_twin`)."""
+    conditions = (MATCHED, mismatch)
+    matched, mismatched = (judging.model.values((judging.position, c, key)) for c in conditions)
+    names = (judging.position, mismatch, key)
     twins = [one for one in judging.stored if not is_trained(one)]
     return BesideTwins(
-        held(matched, mismatched, judging.resamples),
-        {f"the {one.variant.kind} twin, seed {one.variant.seed}": beyond(one) for one in twins},
+        held_pair(matched, mismatched, judging.resamples),
+        {
+            f"the {one.variant.kind} twin, seed {one.variant.seed}": beyond_twin(
+                judging.model, one, names, judging.resamples
+            )
+            for one in twins
+        },
     )
-
-
-def held(matched: Floats, mismatched: Floats, resamples: Resamples) -> Paired:
-    """Matched and mismatched (set, query, layer), their difference held for few sets."""
-    found = paired(matched, mismatched, rng=resamples)
-    change = over_layers(np.asarray(matched - mismatched))
-    wider = of_few_sets(found.difference, found.p, change)
-    return found._replace(difference=wider.interval, p=wider.p)
 
 
 def has(model: Stored, position: str, key: str, *conditions: str) -> bool:

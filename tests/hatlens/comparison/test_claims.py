@@ -70,6 +70,18 @@ def test_a_twin_of_another_update_norm_is_not_exceeded(tmp_path: Path) -> None:
     assert "no value of the shuffled twin, seed 0 to exceed" in found["C5"]["sentence"]
 
 
+def test_a_twin_that_diverged_on_other_demonstrations_is_not_exceeded(tmp_path: Path) -> None:
+    """On one set only: the others are fewer than the model's difference is the mean of."""
+    judging = planted(tmp_path)
+    cell = judging.stored[1].cells[2]
+    cell["fit/ft-other/norm"] = np.array(np.nan)  # type: ignore[index]
+    for key in [one for one in cell if one.startswith("answer/other demonstrations/")]:
+        del cell[key]  # type: ignore[attr-defined]
+    found = by_id(judging)
+    assert found["C5"]["verdict"] == NOT_DISTINGUISHABLE
+    assert "no value of the shuffled twin, seed 0 to exceed" in found["C5"]["sentence"]
+
+
 def reasons(judging: Judging, name: str) -> str:
     found = by_id(judging)[name]
     assert found["verdict"] == NOT_ASSESSABLE

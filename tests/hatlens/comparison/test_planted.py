@@ -115,7 +115,7 @@ def test_fine_tuning_that_is_in_context_learning_is_found(
             yield item._replace(runs={**item.runs, "ft": alike})
 
     monkeypatch.setattr("hatlens.comparison.cell.three_runs", same)
-    result = compared(gpt2, task, tmp_path / "run", queries=12, sets=2)
+    result = compared(gpt2, task, tmp_path / "run", queries=12, sets=5)
     found = lines(result)
     for key in ("SimAOU orthogonal", "SimAOU", "SimAOU normalised", "SimAM", "SimAM-delta"):
         np.testing.assert_allclose(found[key]["matched"], 1, atol=1e-6, err_msg=key)
