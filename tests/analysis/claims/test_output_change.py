@@ -61,6 +61,13 @@ def test_a_small_change_is_said_to_be_one() -> None:
     assert "total variation to ZSL is 0.04" in found.reason
 
 
+def test_a_fine_tuning_that_changes_nothing_contradicts_nothing() -> None:
+    given = variation(0.0)
+    found = judged(given._replace(matched=given.change, mismatched=given.change + 1e-8))
+    assert says(found) == NOT_ASSESSABLE
+    assert "FT leaves every output" in found.reason
+
+
 def test_no_room_below_the_ceiling_is_not_assessable() -> None:
     given = variation(0.5)
     found = judged(given._replace(order=given.mismatched))
