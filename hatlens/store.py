@@ -142,12 +142,12 @@ class RunFolder:
             with np.load(file, allow_pickle=False) as stored:
                 return {key: stored[key] for key in stored.files}
         except FileNotFoundError:
-            sentence = "needed a stored cell, found none; the same `hatlens probe` command makes it"
+            sentence = "needed a stored cell, found none; the same command again makes it"
             raise Refusal(sentence, where=str(file)) from None
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise Refusal(
-                f"a stored cell cannot be read ({error}); delete it, and the same `hatlens probe` "
-                "command makes it again",
+                f"a stored cell cannot be read ({error}); delete it, and the same command "
+                "again makes it",
                 where=str(file),
             ) from None
 
@@ -179,7 +179,7 @@ class RunFolder:
         if not file.is_file():
             raise Refusal(
                 "needed a finished run (results.json), got none; run `hatlens analyse` on it, "
-                "or the same `hatlens probe` command to finish it",
+                "or the same command again to finish it",
                 where=str(self.path),
             )
         try:

@@ -118,3 +118,5 @@ def test_a_place_below_a_file_is_refused_before_anything_is_run(tmp_path: Path) 
 def test_an_unfinished_run_says_what_finishes_it(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="hatlens analyse"):
         RunFolder(tmp_path).read_results()
+    with pytest.raises(Refusal, match="found none; the same command again makes it"):
+        RunFolder(tmp_path).read_arrays("cell")
