@@ -36,7 +36,11 @@ class Alike(NamedTuple):
 
 
 def generalisation_finding(
-    icl: Mapping[str, Floats], ft: Mapping[str, Floats], *, margin: float = MARGIN
+    icl: Mapping[str, Floats],
+    ft: Mapping[str, Floats],
+    *,
+    margin: float = MARGIN,
+    sets: int = 1,
 ) -> Finding:
     """ICL and FT are equally often right on reversals, and on syllogisms, to within `margin`.
 
@@ -46,7 +50,8 @@ def generalisation_finding(
     difference, of the kind that differs more; p the larger of both kinds', so that both must be
     alike (intersection-union). Contradicted where the difference of a kind is beyond the margin,
     the upper bound being that of both kinds at once. `beats`: of each kind one run at least is
-    above guessing, since runs that guess are alike whatever they learnt. The unit is a fact. Not
+    above guessing, since runs that guess are alike whatever they learnt. The unit is a fact, and
+    of several `sets` of as many facts each, in their order, the set too (`held_over_sets`). Not
     assessable where either run recalls less than .8 of either kind of stated facts. Source:
     2505.00661.
     """
@@ -62,7 +67,7 @@ def generalisation_finding(
             f"{LEAST_RECALL:g} before what follows from them is asked",
             figures=figures,
         )
-    tests = [alike(icl[kind], ft[kind], margin=margin) for kind in INFERRED]
+    tests = [alike(icl[kind], ft[kind], margin=margin, sets=sets) for kind in INFERRED]
     beats = all(above_chance(icl[kind]) or above_chance(ft[kind]) for kind in INFERRED)
     return both_alike(tests, margin=margin)._replace(figures=figures, beats=beats)
 
@@ -91,11 +96,12 @@ def inside(difference: Interval, margin: float) -> Interval:
     return Interval(margin - abs(difference.estimate), margin - high, margin - nearest)
 
 
-def alike(icl: Floats, ft: Floats, *, margin: float = MARGIN) -> Alike:
+def alike(icl: Floats, ft: Floats, *, margin: float = MARGIN, sets: int = 1) -> Alike:
     """Difference of two shares of the same facts with its 95 % interval, and whether it is small.
 
     Score test and interval of Tango (1998, Statistics in Medicine 17) for paired shares: they hold
     where no fact is answered differently too. Refuses other than 0 and 1, or unequal numbers.
+    `sets`: see `held_over_sets`.
     """
     icl, ft = np.asarray(icl, dtype=np.float64), np.asarray(ft, dtype=np.float64)
     if icl.shape != ft.shape or not len(icl) or not np.isin(np.r_[icl, ft], (0, 1)).all():
@@ -106,10 +112,38 @@ def alike(icl: Floats, ft: Floats, *, margin: float = MARGIN) -> Alike:
     gained, lost = int(((icl == 1) & (ft == 0)).sum()), int(((icl == 0) & (ft == 1)).sum())
     too_low = stats.norm.sf(score(gained, lost, pairs, -margin))
     too_high = stats.norm.cdf(score(gained, lost, pairs, margin))
-    return Alike(
+    found = Alike(
         paired_interval(gained, lost, pairs),
         paired_interval(gained, lost, pairs, comparisons=len(INFERRED)),
         float(max(too_low, too_high)),
+    )
+    if sets < 2:
+        return found
+    return held_over_sets(found, (icl - ft).reshape(sets, -1).mean(axis=1), margin)
+
+
+def held_over_sets(found: Alike, differences: Floats, margin: float) -> Alike:
+    """The same where sets of facts differ: the facts of a set share a prompt and a fine-tuning.
+
+    differences: of shares right, one a set. Each bound is the wider of the facts' and of Student's
+    t over sets, p the larger.
+    """
+    mean, freedom = float(np.mean(differences)), len(differences) - 1
+    error = float(np.std(differences, ddof=1)) / math.sqrt(len(differences))
+    if error == 0:
+        return found
+    too_low = stats.t.sf((mean + margin) / error, freedom)
+    too_high = stats.t.cdf((mean - margin) / error, freedom)
+
+    def wider(one: Interval, comparisons: int) -> Interval:
+        reach = float(stats.t.ppf(1 - ALPHA / 2 / comparisons, freedom)) * error
+        low, high = min(one.low, mean - reach), max(one.high, mean + reach)
+        return Interval(one.estimate, max(low, -1.0), min(high, 1.0))
+
+    return Alike(
+        wider(found.difference, 1),
+        wider(found.wide, len(INFERRED)),
+        float(max(found.p, too_low, too_high)),
     )
 
 

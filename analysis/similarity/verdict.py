@@ -8,7 +8,7 @@ from analysis.inference import ALPHA, Interval
 
 PRIMARY = "SimAOU (orthogonal)"
 MORE, NO_MORE, NOT_ASSESSABLE = "more alike", "no more alike", "not assessable"
-ALSO_IN_A_TWIN = "more alike, an untrained twin too"
+NOT_BEYOND_TWINS = "more alike, not beyond every twin"
 
 
 class Judged(NamedTuple):
@@ -40,7 +40,7 @@ def says(one: Judged) -> str:
         return NOT_ASSESSABLE
     if one.p_corrected > ALPHA or one.difference.low <= 0:
         return NO_MORE
-    return MORE if all(twin.low > 0 for twin in one.beyond) else ALSO_IN_A_TWIN
+    return MORE if all(twin.low > 0 for twin in one.beyond) else NOT_BEYOND_TWINS
 
 
 def rank_p(own: float, twins: Sequence[float]) -> float:
@@ -73,7 +73,7 @@ def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, s
         return Verdict(word, f"Not assessable: {why}.")
     rest = [key for key, said in words.items() if key != primary.key]
     higher = [key for key in rest if words[key] == MORE]
-    with_twin = [key for key in rest if words[key] == ALSO_IN_A_TWIN]
+    with_twin = [key for key in rest if words[key] == NOT_BEYOND_TWINS]
     beside = any(one.beyond for one in judged)
     return Verdict(
         word,
@@ -85,8 +85,8 @@ def verdict_on(judged: Sequence[Judged], *, reason: str, mismatches: dict[str, s
 
 
 def _said(word: str, one: Judged) -> str:
-    if word == ALSO_IN_A_TWIN:
-        return "more alike (which an untrained twin shows as well)"
+    if word == NOT_BEYOND_TWINS:
+        return "more alike (but not beyond every untrained twin)"
     if word == MORE:
         return "more alike (beyond every untrained twin)" if one.beyond else "more alike"
     return f"{NO_MORE} (if anything less)" if one.difference.high < 0 else NO_MORE
@@ -114,5 +114,5 @@ def _others(
         beyond = "beyond the twins" if beside else "no twin beside"
         parts.append(f"higher there, {beyond}: {', '.join(higher)}")
     if with_twin:
-        parts.append(f"higher there, in an untrained twin too: {', '.join(with_twin)}")
+        parts.append(f"higher there, not beyond every twin: {', '.join(with_twin)}")
     return f"Of the other {len(rest)} measures that are evidence, {'; '.join(parts)}."

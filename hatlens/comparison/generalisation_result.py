@@ -53,7 +53,9 @@ def generalisation_claim(config: SimilarityConfig, folder: RunFolder) -> Finding
     answered = read_answers(config, folder)
     if not answered.sets:
         return not_assessable(f"on every set of facts {answered.failed[0]}")
-    return generalisation_finding(answered.right["icl"], answered.right["ft"])
+    return generalisation_finding(
+        answered.right["icl"], answered.right["ft"], sets=len(answered.sets)
+    )
 
 
 def generalisation_result(config: SimilarityConfig, folder: RunFolder) -> dict[str, Any] | None:
@@ -75,7 +77,8 @@ def generalisation_result(config: SimilarityConfig, folder: RunFolder) -> dict[s
     if not answered.sets:
         return result
     right = answered.right
-    tests = {kind: alike(right["icl"][kind], right["ft"][kind]) for kind in INFERRED}
+    sets = len(answered.sets)
+    tests = {kind: alike(right["icl"][kind], right["ft"][kind], sets=sets) for kind in INFERRED}
     return result | {
         "shown": [int(cell["shown"]) for cell in answered.sets],
         "epochs": [len(cell["losses"]) for cell in answered.sets],

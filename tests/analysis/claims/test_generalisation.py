@@ -204,3 +204,31 @@ def test_alike_is_found_where_few_facts_differ() -> None:
 
 def test_kinds_are_those_that_are_judged() -> None:
     assert list(INFERRED) == ["reversal", "syllogism"]
+
+
+def contradicted_over_sets(sets: int, draws: int) -> float:
+    """How often a kind's difference is put beyond the margin where its mean is at the margin, ICL
+    right on half and FT's share varying by .2 from set to set; 20 facts a set."""
+    rng = np.random.default_rng(8)
+    found = []
+    for _ in range(draws):
+        share = np.clip(0.6 + 0.2 * rng.standard_normal(sets), 0, 1)
+        icl = (rng.random((sets, 20)) < 0.5).astype(float).ravel()
+        ft = (rng.random((sets, 20)) < share[:, None]).astype(float).ravel()
+        wide = alike(icl, ft, sets=sets).wide
+        found.append(wide.low > 0.1 or wide.high < -0.1)
+    return float(np.mean(found))
+
+
+def test_sets_that_differ_are_not_taken_for_more_facts() -> None:
+    """Nominally 2.5 % of a side, shared by two kinds; facts pooled over sets give .1."""
+    assert contradicted_over_sets(5, 400) <= 0.03
+
+
+def test_the_wider_of_facts_and_sets_by_hand() -> None:
+    """Differences of 1/2 and 0: mean 1/4, standard error 1/4, t with one degree of freedom."""
+    icl, ft = np.array([1.0, 1, 1, 0]), np.array([1.0, 0, 1, 0])
+    found = alike(icl, ft, sets=2)
+    reach = 0.25 * np.tan(np.pi * 0.475)
+    assert found.difference == Interval(0.25, max(-1.0, 0.25 - reach), min(1.0, 0.25 + reach))
+    assert found.p == pytest.approx(max(alike(icl, ft).p, 0.5 + np.arctan(0.6) / np.pi))

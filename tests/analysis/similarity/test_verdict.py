@@ -16,7 +16,7 @@ from analysis.similarity.resampling import (
     two_way_ratio,
 )
 from analysis.similarity.verdict import (
-    ALSO_IN_A_TWIN,
+    NOT_BEYOND_TWINS,
     MORE,
     NO_MORE,
     NOT_ASSESSABLE,
@@ -43,8 +43,8 @@ def judged(
 def test_the_words() -> None:
     assert says(judged()) == MORE
     assert says(judged(beyond=(ABOVE, ABOVE))) == MORE
-    assert says(judged(beyond=(ABOVE, AROUND))) == ALSO_IN_A_TWIN
-    assert says(judged(beyond=(UNDEFINED,))) == ALSO_IN_A_TWIN
+    assert says(judged(beyond=(ABOVE, AROUND))) == NOT_BEYOND_TWINS
+    assert says(judged(beyond=(UNDEFINED,))) == NOT_BEYOND_TWINS
     assert says(judged(p=0.06)) == NO_MORE
     assert says(judged(AROUND)) == NO_MORE
     assert says(judged(UNDEFINED, math.nan)) == NOT_ASSESSABLE

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.claims.attention_outputs import MEASURE
-from analysis.similarity.verdict import ALSO_IN_A_TWIN, MORE, Judged, says
+from analysis.similarity.verdict import NOT_BEYOND_TWINS, MORE, Judged, says
 from hatlens.comparison.compare import corrected, judged, lines_of, one_line
 from hatlens.comparison.judging import Judging
 from hatlens.comparison.stored import Stored
@@ -32,7 +32,7 @@ def test_a_twin_of_another_update_norm_is_not_exceeded(tmp_path: Path) -> None:
         cell["fit/ft-other/norm"] = np.array(0.02)  # type: ignore[index]
     found = primary(judging)
     assert np.isnan(found.beyond[0]).all()
-    assert says(found) == ALSO_IN_A_TWIN
+    assert says(found) == NOT_BEYOND_TWINS
 
 
 class Values(Stored):
