@@ -150,8 +150,9 @@ def teach(
 ) -> Taught:
     """Epochs of the facts, each line a step, until the model recalls .8 of them or 20 are done.
 
-    All weights move, as in 2505.00661. At the rate that was set for the whole model; else from a high one, a third of which is taken from where an epoch
-    began whose lines were no likelier after it. What follows from the facts is not asked for it.
+    All weights move, as in 2505.00661. At the rate that was set for the whole model; else from a
+    high one, a third of which is taken from where an epoch began whose lines were no likelier after
+    it. What follows from the facts is not asked for it.
     """
     lr = config.lr if config.ft == "whole" else None
     config = config.model_copy(update={"loss_tokens": "all", "ft": "whole", "layer": None})

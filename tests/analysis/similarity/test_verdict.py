@@ -16,10 +16,10 @@ from analysis.similarity.resampling import (
     two_way_ratio,
 )
 from analysis.similarity.verdict import (
-    NOT_BEYOND_TWINS,
     MORE,
     NO_MORE,
     NOT_ASSESSABLE,
+    NOT_BEYOND_TWINS,
     PRIMARY,
     Judged,
     says,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from analysis.claims.attention_outputs import MEASURE
-from analysis.similarity.verdict import NOT_BEYOND_TWINS, MORE, Judged, says
+from analysis.similarity.verdict import MORE, NOT_BEYOND_TWINS, Judged, says
 from hatlens.comparison.compare import corrected, judged, lines_of, one_line
 from hatlens.comparison.judging import Judging
 from hatlens.comparison.stored import Stored
