@@ -36,6 +36,12 @@ def number_text(value: Any, *, missing: str = UNDEFINED) -> str:
     return _fixed(number, _decimals([number]))
 
 
+def range_text(values: Sequence[int]) -> str:
+    """Whole numbers as the one that all are, or ``least to most``."""
+    least, most = min(values), max(values)
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
 def interval_text(value: Any, *, missing: str = UNDEFINED) -> str:
     """An interval as ``estimate [low, high]``, all three to the same decimal.
 

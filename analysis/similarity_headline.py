@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from analysis.figures import Dots, dot_intervals
-from analysis.number_text import interval_parts, interval_text, is_missing, number_text
+from analysis.number_text import interval_parts, interval_text, is_missing, number_text, range_text
 from analysis.picture import Picture, picture
 from analysis.similarity.conditions import CONDITIONS
 from analysis.similarity.verdict import NOT_ASSESSABLE, PRIMARY
@@ -56,10 +56,9 @@ def task_name(task: str) -> str:
 def setting(result: Result) -> str:
     """Demonstrations, queries, sets and fine-tuning, in a line."""
     task, used = result["task"], result["prompts"]["used"]
-    shown = f"{min(used)}" if min(used) == max(used) else f"{min(used)} to {max(used)}"
     sets = "1 set" if task["sets"] == 1 else f"{task['sets']} sets"
     return (
-        f"{sets} of {shown} demonstrations, {result['prompts']['queries']} queries, "
+        f"{sets} of {range_text(used)} demonstrations, {result['prompts']['queries']} queries, "
         f"fine-tuning {task['ft']} at rate {number_text(result['learning_rate']['rate'])}"
     )
 

@@ -6,7 +6,14 @@ from typing import Any
 import pandas as pd
 
 from analysis import report_tables
-from analysis.number_text import bytes_text, is_missing, number_text, percent_text, seconds_text
+from analysis.number_text import (
+    bytes_text,
+    is_missing,
+    number_text,
+    percent_text,
+    range_text,
+    seconds_text,
+)
 from analysis.picture import Picture, picture
 from analysis.report_facts import Fact, Facts
 from analysis.report_tables import Column, Table
@@ -86,6 +93,11 @@ def labels(result: Result) -> str:
     return "; ".join(f"{word}: {' | '.join(parts)}" for word, parts in pieces.items())
 
 
+def bos_text(token: int | None) -> str:
+    """Which begin-of-sequence token stood first."""
+    return "no token of its kind" if is_missing(token) else f"id {token}"
+
+
 def run_facts(result: Result) -> list[Facts]:
     """What was run, and what was checked."""
     task, prompts, cost = result["task"], result["prompts"], result["cost"]
@@ -94,11 +106,11 @@ def run_facts(result: Result) -> list[Facts]:
     used = prompts["used"]
     ran = (
         Fact("task", str(task["task"])),
-        Fact("demonstrations", f"{min(used)} to {max(used)}", f"{task['demos']} were asked for"),
+        Fact("demonstrations", range_text(used), f"{task['demos']} were asked for"),
         Fact("sets, queries", f"{task['sets']}, {prompts['queries']}"),
         Fact("fine-tuning", str(task["ft"]), f"loss on {task['loss_tokens']} tokens"),
         Fact("learning rate", number_text(rate["rate"]), rate["how"]),
-        Fact("begin-of-sequence", str(prompts["bos"]["policy"]), f"id {prompts['bos']['id']}"),
+        Fact("begin-of-sequence", str(prompts["bos"]["policy"]), bos_text(prompts["bos"]["id"])),
     )
     checked = (
         Fact(

@@ -64,6 +64,7 @@ def measure(config: StudyConfig, folder: RunFolder, report: Report) -> None:
     begun = time.monotonic()
     check_names(config)
     folder.refuse_place()
+    folder.refuse_other_kind(None)
     study = draw_sets(config)
     planned = cells(config, study)
     of_stages = [name for stage in STAGES for name in stage.cells(config, study)]

@@ -92,6 +92,16 @@ class RunFolder:
                 where=str(self.path),
             )
 
+    def refuse_other_kind(self, kind: str | None) -> None:
+        """Refuse the folder of another command's run; a study of attention rows has no `kind`."""
+        stored = self.manifest()
+        if stored and stored.get("kind") != kind:
+            raise Refusal(
+                "needed a new or empty folder, or a run of the same command, got a run of another "
+                "command; choose another --out",
+                where=str(self.path),
+            )
+
     def open(self, task: Mapping[str, Any], *, free: Collection[str] = ()) -> None:
         """Create the folder, or take it up again if it holds the same study.
 

@@ -126,5 +126,5 @@ def sentence_of(found: Finding, p_corrected: float) -> str:
         return f"{capital(verdict)}: {found.reason or 'its test is undefined'}.{described}"
     return (
         f"{capital(verdict)}: effect {interval_text(found.effect)}, least worth a claim "
-        f"{found.margin:g}, corrected p {p_text(p_corrected)}; {found.figures}."
+        f"{found.margin:.3g}, corrected p {p_text(p_corrected)}; {found.figures}."
     )

@@ -30,6 +30,7 @@ from hatlens.comparison.parts import part_results, part_tables
 from hatlens.comparison.regression import REGRESSION
 from hatlens.comparison.same_study import other_weights
 from hatlens.comparison.stored import Stored, is_trained, stored_variants
+from hatlens.comparison.without_effect import without_effect
 from hatlens.store import RunFolder, json_text
 
 Result = dict[str, Any]
@@ -53,6 +54,7 @@ def conclude(config: SimilarityConfig, folder: RunFolder) -> Result:
     result["absolute_error"] = absolute_error(config, model)
     result["study"] = manifest.get("study")
     result["warnings"] += other_weights(manifest)
+    result["warnings"] += without_effect(config, manifest["prompts"]["queries"])
     result["claims"] = claims_result(Judging(config, folder, stored, resamples))
     made |= part_tables(config, folder) | numbers_table(model)
     folder.write_text("results.json", json_text(result))

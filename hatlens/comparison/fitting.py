@@ -20,6 +20,9 @@ from prompts.tasks.tokens import TaskPrompts
 
 CLOSE = 0.1
 """Update norms within 10 % of each other count as equal."""
+MOST_NORM = 1000.0
+"""An update so many times as long as what it moves is no learning, whatever the loss says: norms
+inside a model can hide weights that ran away."""
 TRIES = 6
 STEP = 100.0
 """The most by which a rate is changed at once."""
@@ -80,13 +83,23 @@ def update_norms(loaded: LoadedModel, asked: TaskPrompts, tuned: FineTuned) -> F
 def fit(
     make: Callable[[float], FineTuned], norms_of: Callable[[FineTuned], Floats], rate: float
 ) -> Fit:
-    """A fine-tuning at this rate, with the norms it reaches; one that diverges says so."""
+    """A fine-tuning at this rate, with the norms it reaches; one that diverges says so.
+
+    It diverges by its loss (`Diverged`), or where outputs are moved beyond all measure.
+    """
     try:
         tuned = make(rate)
     except Diverged as refusal:
         return Fit(None, rate, np.zeros(0), np.nan, refusal.sentence)
     norms = norms_of(tuned)
-    return Fit(tuned, rate, norms, float(np.mean(norms)))
+    norm = float(np.mean(norms))
+    if not norm <= MOST_NORM:
+        said = (
+            f"fine-tuning diverged: needed attention outputs moved by at most {MOST_NORM:g} times "
+            f"their norm, came {norm:.3g} at rate {rate:g}; a lower rate may do"
+        )
+        return Fit(None, rate, np.zeros(0), np.nan, said)
+    return Fit(tuned, rate, norms, norm)
 
 
 def fit_at_norm(

@@ -65,7 +65,7 @@ def measure(config: SimilarityConfig, folder: RunFolder, report: Report) -> None
     began = time.monotonic()
     check_names(config)
     folder.refuse_place()
-    refuse_other_kind(folder)
+    folder.refuse_other_kind(KIND)
     beside = study_facts(config, folder.path)
     planned = [cell_name(v, s) for v in variants(config) for s in range(config.sets)]
     planned += planned_cells(config)
@@ -168,17 +168,6 @@ def check_names(config: SimilarityConfig) -> None:
                 "(--twin-seed 0 --twin-seed 1)"
             )
         raise Refusal(sentence, setting="twins")
-
-
-def refuse_other_kind(folder: RunFolder) -> None:
-    """A folder of another command's run is not written into."""
-    stored = folder.manifest()
-    if stored and stored.get("kind") != KIND:
-        raise Refusal(
-            "needed a new or empty folder, or a run of the same comparison, got a run of another "
-            "command; choose another --out",
-            where=str(folder.path),
-        )
 
 
 def note_start(

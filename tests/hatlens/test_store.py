@@ -120,3 +120,15 @@ def test_an_unfinished_run_says_what_finishes_it(tmp_path: Path) -> None:
         RunFolder(tmp_path).read_results()
     with pytest.raises(Refusal, match="found none; the same command again makes it"):
         RunFolder(tmp_path).read_arrays("cell")
+
+
+def test_the_folder_of_another_command_is_refused(tmp_path: Path) -> None:
+    study, comparison = RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b")
+    study.update_manifest(task={})
+    comparison.update_manifest(task={}, kind="similarity")
+    study.refuse_other_kind(None)
+    comparison.refuse_other_kind("similarity")
+    RunFolder(tmp_path / "new").refuse_other_kind("similarity")
+    for folder, kind in ((study, "similarity"), (comparison, None)):
+        with pytest.raises(Refusal, match="a run of another command"):
+            folder.refuse_other_kind(kind)

@@ -70,3 +70,12 @@ def test_what_always_diverges_says_so() -> None:
 def test_nothing_moves_at_a_rate_of_zero() -> None:
     assert fit_at_norm(Made(), norms_of, rate=0.0, target=0.5).norm == 0
     assert fit_at_norm(Made(), norms_of, rate=0.5, target=0.0).norm == 0
+
+
+@pytest.mark.parametrize(
+    ("norms", "kept"), [([1000.0, 1000.0], True), ([1000.0, 1002.0], False), ([np.nan, 1.0], False)]
+)
+def test_outputs_moved_beyond_all_measure_are_no_learning(norms: list[float], kept: bool) -> None:
+    found = fit(Made(), lambda tuned: np.array(norms), 0.5)
+    assert (found.tuned is not None) == kept
+    assert ("diverged" in found.failed and "at rate 0.5" in found.failed) != kept
