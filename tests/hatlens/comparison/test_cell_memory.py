@@ -51,7 +51,7 @@ def held(count: int) -> Held:
     records, tensor_bytes = [0], [0]
 
     def look(stage: str, done: int, total: int) -> None:
-        if done % (total // 4) == 0:
+        if done % (total // 2) == 0:
             gc.collect()
             alive = gc.get_objects()
             records.append(sum(type(one) is RunRecord for one in alive))
