@@ -62,6 +62,22 @@ def test_a_stop_in_the_second_cell_keeps_the_first(
     assert result["metrics"]
 
 
+def test_a_run_that_was_stopped_says_what_one_that_was_not_says(
+    gpt2: str, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All but the time that it took and where it lies; stopped between the model and its twin."""
+    beside = {"twins": ("shuffled",), "kate_queries": 4}
+    with monkeypatch.context() as patched:
+        stopped_at(3, patched, KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            run(gpt2, task, tmp_path / "stopped", **beside)
+    texts = []
+    for name in ("stopped", "whole"):
+        result = run(gpt2, task, tmp_path / name, **beside)
+        texts.append(json_text({k: v for k, v in result.items() if k not in ("cost", "run")}))
+    assert texts[0] == texts[1]
+
+
 def test_a_stop_in_the_first_cell_can_be_taken_up(
     gpt2: str, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
