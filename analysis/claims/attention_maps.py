@@ -29,9 +29,13 @@ def attention_maps_finding(measures: Mapping[str, BesideTwins]) -> Finding:
     Not assessable where one is missing or undefined, or no twin was run. Sources: 2212.10559,
     section 4.3; 2311.07772, section 3.
     """
-    missing = [key for key in MEASURES if key not in measures or not measures[key].defined]
+    missing = {
+        key: measures[key].undefined if key in measures else "was not recorded"
+        for key in MEASURES
+        if key not in measures or not measures[key].defined
+    }
     if missing:
-        return not_assessable(f"{' and '.join(missing)} cannot be told matched from mismatched")
+        return not_assessable("; ".join(f"{key} {said}" for key, said in missing.items()))
     tests = [measures[key] for key in MEASURES]
     figures = "; ".join(f"{key} {one.words}" for key, one in zip(MEASURES, tests, strict=True))
     if not all(one.twins for one in tests):

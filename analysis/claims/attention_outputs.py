@@ -18,7 +18,7 @@ def attention_outputs_finding(one: BesideTwins) -> Finding:
     """
     figures = f"{MEASURE} {one.words}"
     if not one.defined:
-        return not_assessable("the updates' cosine cannot be told matched from mismatched")
+        return not_assessable(f"{MEASURE} {one.undefined}")
     if not one.twins:
         return not_assessable(NO_TWIN, figures=figures)
     return Finding(one.found.difference, one.found.p, MARGIN, figures=figures, beats=one.beats)

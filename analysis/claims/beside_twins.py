@@ -24,6 +24,14 @@ class BesideTwins(NamedTuple):
         return all(math.isfinite(one) for one in (*self.found.difference, self.found.p))
 
     @property
+    def undefined(self) -> str:
+        """Why matched cannot be told from mismatched: what makes a cosine or a tau undefined."""
+        for value, name in zip(self.found[:2], ("matched", "mismatched"), strict=True):
+            if not math.isfinite(value.estimate):
+                return f"is undefined {name}: an update is zero, or all weights are tied"
+        return "is defined matched and mismatched on too few of the same queries"
+
+    @property
     def beats(self) -> bool:
         """Whether the model's difference exceeds every twin's."""
         return all(one.low > 0 for one in self.twins.values())

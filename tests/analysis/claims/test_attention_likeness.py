@@ -117,7 +117,8 @@ def test_maps_name_what_is_missing_or_undefined() -> None:
     some = {MEASURES[0]: beside(0.2), MEASURES[1]: beside(math.nan)}
     found = attention_maps_finding(some)
     assert says(found) == NOT_ASSESSABLE
-    assert "Kendall (queries) and Kendall (inputs)" in found.reason
+    assert "Kendall (queries) is undefined" in found.reason
+    assert "Kendall (inputs) was not recorded" in found.reason
     assert MEASURES[0] not in found.reason
 
 
