@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from analysis.number_text import interval_parts, interval_text, is_missing, number_text, share_text
+from analysis.number_text import interval_parts, interval_text, is_missing, share_text
 
 INK, FAINT, MARK = "#1f2328", "#8c959f", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE = "#0969da", "#bc4c00", "#1a7f37", "#8250df"
@@ -166,47 +166,6 @@ def calibration(curve: pd.DataFrame) -> go.Figure:
     return figure
 
 
-def answers_scatter(answers: pd.DataFrame) -> go.Figure:
-    """Each readable answer against the truth, in printed units; predictors can be switched on.
-
-    Answers that could not be read are marks below the axis of truths, never a value.
-    """
-    fixed = {"context", "query", "truth", "answer_text", "answer"}
-    predictors = [name for name in answers.columns if name not in fixed]
-    figure = go.Figure(layout=layout(height=460))
-    truths = answers["truth"].to_numpy(dtype=np.float64)
-    series = [("model", "answer"), *((name, name) for name in predictors)]
-    for place, (name, column) in enumerate(series):
-        figure.add_trace(
-            go.Scatter(
-                x=_plain(truths),
-                y=_plain(answers[column].to_numpy(dtype=np.float64)),
-                mode="markers",
-                name=_safe(name),
-                visible=True if place == 0 else "legendonly",
-                marker={
-                    "symbol": SYMBOLS[place % len(SYMBOLS)],
-                    "color": PALETTE[place % len(PALETTE)],
-                    "size": 7,
-                    "opacity": 0.6,
-                },
-                customdata=_answer_places(answers),
-                hovertemplate="context %{customdata[0]}, query %{customdata[1]}<br>truth %{x}<br>"
-                + f"{_safe(name)} %{{y}}<br>printed: %{{customdata[2]}}<extra></extra>",
-            )
-        )
-    figure.add_trace(_unread(answers, truths))
-    if np.isfinite(truths).any():
-        ends = [float(np.nanmin(truths)), float(np.nanmax(truths))]
-        line = {"color": FAINT, "dash": "dash", "width": 1}
-        figure.add_trace(
-            go.Scatter(x=ends, y=ends, mode="lines", name="equal", line=line, hoverinfo="skip")
-        )
-    figure.update_xaxes(title_text="truth, printed units", title_standoff=8, zeroline=False)
-    figure.update_yaxes(title_text="answer, printed units", zeroline=False, automargin=True)
-    return figure
-
-
 def _table_dots(table: pd.DataFrame, label: str, measure: str, **options: Any) -> go.Figure:
     columns = [table[name].tolist() for name in (measure, f"{measure}_low", f"{measure}_high")]
     return dot_intervals([str(v) for v in table[label]], [Dots(measure, *columns)], **options)
@@ -216,10 +175,10 @@ def _dots(labels: Sequence[str], group: Dots, *, place: int, offset: float) -> g
     parts = list(zip(group.estimates, group.lows, group.highs, strict=True))
     colour = PALETTE[place % len(PALETTE)]
     return go.Scatter(
-        x=_plain(group.estimates),
+        x=plain(group.estimates),
         y=[i + offset for i in range(len(labels))],
         mode="markers",
-        name=_safe(group.name),
+        name=safe(group.name),
         marker={"size": 9, "color": colour, "symbol": SYMBOLS[place % len(SYMBOLS)]},
         error_x={
             "type": "data",
@@ -231,33 +190,11 @@ def _dots(labels: Sequence[str], group: Dots, *, place: int, offset: float) -> g
             "width": 4,
         },
         text=[
-            f"{_safe(label)}: {interval_text(part)}"
+            f"{safe(label)}: {interval_text(part)}"
             for label, part in zip(labels, parts, strict=True)
         ],
-        hovertemplate="%{text}<extra>" + _safe(group.name) + "</extra>",
+        hovertemplate="%{text}<extra>" + safe(group.name) + "</extra>",
     )
-
-
-def _unread(answers: pd.DataFrame, truths: Any) -> go.Scatter:
-    unread = answers["answer"].isna().to_numpy()
-    readable = answers.loc[~unread, "answer"].to_numpy(dtype=np.float64)
-    floor = float(np.nanmin(np.append(readable, truths))) if len(answers) else 0.0
-    return go.Scatter(
-        x=_plain(truths[unread]),
-        y=[floor] * int(unread.sum()),
-        mode="markers",
-        name=f"answer not readable ({int(unread.sum())})",
-        marker={"symbol": "line-ns-open", "color": ORANGE, "size": 12, "line": {"width": 2}},
-        customdata=_answer_places(answers[unread]),
-        hovertemplate="context %{customdata[0]}, query %{customdata[1]}<br>truth %{x}<br>"
-        "not readable: %{customdata[2]}<extra></extra>",
-    )
-
-
-def _answer_places(answers: pd.DataFrame) -> list[list[str]]:
-    texts = [_safe(str(text)) for text in answers["answer_text"]]
-    places = zip(answers["context"], answers["query"], texts, strict=True)
-    return [[number_text(context), number_text(query), text] for context, query, text in places]
 
 
 def _numbers(interval: Any) -> tuple[float, float, float]:
@@ -271,12 +208,12 @@ def _reach(far: Any, near: Any) -> float | None:
     return None if is_missing(far) or is_missing(near) else max(0.0, float(far) - float(near))
 
 
-def _plain(values: Any) -> list[float | None]:
+def plain(values: Any) -> list[float | None]:
     """A list that JSON holds as written: null for NaN, six significant digits."""
     return [None if is_missing(value) else float(f"{float(value):.6g}") for value in values]
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
     """Plotly reads labels as a small HTML, so that a name may not bring its own tags."""
     return html.escape(str(text), quote=False)
 
@@ -284,8 +221,8 @@ def _safe(text: str) -> str:
 def _wrapped(label: str) -> str:
     """A label in lines short enough to leave a phone's width to the figure."""
     return "<br>".join(
-        _safe(line) for line in textwrap.wrap(label, 18, break_long_words=False)
-    ) or _safe(label)
+        safe(line) for line in textwrap.wrap(label, 18, break_long_words=False)
+    ) or safe(label)
 
 
 def layout(*, height: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from analysis import figures, glossary, packed_rows, report_facts, report_tables, share_map
+from analysis.answers_figure import answers_scatter
 from analysis.number_text import is_missing
 from analysis.page import filled
 from analysis.picture import Picture, picture, script_json
@@ -244,7 +245,7 @@ def _behaviour_pictures(anchor: str, tables: Mapping[str, pd.DataFrame]) -> list
             "Paired difference to the model",
             figures.difference_intervals,
         ),
-        ("answers", "answers", "Answers against the truth", figures.answers_scatter),
+        ("answers", "answers", "Answers against the truth", answers_scatter),
         ("agreement", "agreement", "Agreement with hypotheses", figures.agreement_intervals),
     )
     found = []

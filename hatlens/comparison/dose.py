@@ -20,7 +20,6 @@ from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.cutting import lessons_of
 from hatlens.comparison.feed import SetFeed
 from hatlens.comparison.fitting import Fit, fit_at_norm, learn, update_norms
-from hatlens.comparison.orders import first_queries
 from hatlens.progress import Report
 from hatlens.store import RunFolder
 from probes.models import LoadedModel
@@ -80,7 +79,7 @@ def run_dose(
     said = str(own["failed"]) or ("" if target > 0 else "fine-tuning moved no output")
     if said:
         return {"failed": np.array(said)}
-    asked = first_queries(fed.prompts, DOSE_QUERIES)
+    asked = fed.prompts.first(DOSE_QUERIES)
     none = np.zeros(0, dtype=np.int64)
     shown = np.concatenate([none, *asked.demonstrations])
     run = partial(kept_runs, config, loaded, fed, asked)

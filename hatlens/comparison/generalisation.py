@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,14 +129,7 @@ def recall_of(logp: Floats, kinds: NDArray[np.str_]) -> float:
 def stated_of(prompts: TaskPrompts, kinds: NDArray[np.str_]) -> Stated:
     """The questions whose answers are stated."""
     places = np.flatnonzero(np.isin(kinds, STATED))
-    some = replace(
-        prompts,
-        queries=tuple(prompts.queries[i] for i in places),
-        in_context=tuple(prompts.in_context[i] for i in places),
-        labels=tuple(prompts.labels[i] for i in places),
-        gold=prompts.gold[places],
-    )
-    return Stated(some, kinds[places])
+    return Stated(prompts.only(places), kinds[places])
 
 
 def teach(

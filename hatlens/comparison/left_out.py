@@ -13,7 +13,6 @@ from analysis.similarity.near_examples import near_effect
 from analysis.similarity.records import Floats
 from hatlens.comparison.config import SimilarityConfig
 from hatlens.comparison.feed import Source, tokens_of
-from hatlens.comparison.orders import first_queries
 from hatlens.store import RunFolder
 from probes.models import LoadedModel
 from probes.three_runs import run_conditions
@@ -57,13 +56,12 @@ def run_left_out(
 def gold_logp(loaded: LoadedModel, prompts: TaskPrompts) -> Floats:
     """log p of each query's right answer behind the demonstrations, among several labels."""
     before = np.concatenate([np.zeros(0, dtype=np.int64), *prompts.demonstrations])
-    asked = first_queries(prompts, len(prompts.queries))
-    found = np.zeros(len(asked.queries))
-    for one in run_conditions(loaded, asked, {"run": Condition(before)}):
+    found = np.zeros(len(prompts.queries))
+    for one in run_conditions(loaded, prompts, {"run": Condition(before)}):
         logp = one.runs["run"].label_logp[:, 0].astype(np.float64)
         if len(logp) > 1:
             logp = logp - np.logaddexp.reduce(logp)
-        found[one.query] = logp[int(asked.gold[one.query])]
+        found[one.query] = logp[int(prompts.gold[one.query])]
     return found
 
 

@@ -1,7 +1,6 @@
 """What each run answers to regression lines, and what their demonstrations' least squares do."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +57,7 @@ def run_numbers(
     """``number/NAME`` (query,): `Numbers`, and each run's greedy answer, NaN where it is none."""
     if numbers is None:
         return {}
-    asked = first_of(prompts, READ)
+    asked = prompts.first(READ)
     none = np.zeros(0, dtype=np.int64)
     conditions = {
         "zsl": Condition(none),
@@ -75,17 +74,6 @@ def run_numbers(
         texts = query_answers(loaded, asked, condition, tokens=tokens)
         found[run] = np.array([read_number(text, codec, mark) for text in texts])
     return {f"number/{name}": values for name, values in found.items()}
-
-
-def first_of(prompts: TaskPrompts, count: int) -> TaskPrompts:
-    """The same with its first queries alone."""
-    return replace(
-        prompts,
-        queries=prompts.queries[:count],
-        in_context=prompts.in_context[:count],
-        labels=prompts.labels[:count],
-        gold=prompts.gold[:count],
-    )
 
 
 def closing_mark(config: SimilarityConfig, loaded: LoadedModel) -> str:

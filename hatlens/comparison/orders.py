@@ -1,7 +1,6 @@
 """How much the order of the demonstrations matters, in the prompt and in fine-tuning."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def run_orders(
     gradient of all demonstrations at k times the rate; with ``_change``, the change from ZSL, and
     ``_per_change``, the one over the other (2310.08540). NaN where a fine-tuning diverged.
     """
-    asked = first_queries(fed.prompts, config.order_queries)
+    asked = fed.prompts.first(config.order_queries)
     zsl = next_logp(loaded, asked, Condition(np.zeros(0, dtype=np.int64)))
 
     def behind(tokens: NDArray[np.int64]) -> Floats:
@@ -82,17 +81,6 @@ def in_orders(run: Callable[[Any], Floats], orders: Sequence[Any], zsl: Floats) 
     except Diverged:
         return np.full((len(zsl), len(PARTS)), np.nan)
     return np.array([order_sensitivity(logp[:, q], zsl[q]) for q in range(len(zsl))])
-
-
-def first_queries(prompts: TaskPrompts, count: int) -> TaskPrompts:
-    """The same demonstrations with the first queries alone."""
-    return replace(
-        prompts,
-        queries=prompts.queries[:count],
-        in_context=prompts.in_context[:count],
-        labels=prompts.labels[:count],
-        gold=prompts.gold[:count],
-    )
 
 
 def tuned_logp(

@@ -1,7 +1,6 @@
 """One vector in place of the demonstrations: made and placed on split A, reported on split B."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,9 +59,9 @@ def run_vector(
     answer is likeliest on A. ``lengths/a``, ``lengths/b`` (query, class), tokens. A family that
     takes no such vector leaves only what it said (``failed``).
     """
-    asked = some_queries(fed.prompts, slice(0, config.vector_queries))
+    asked = fed.prompts.first(config.vector_queries)
     cut = max(1, len(asked.queries) // A_THIRD)
-    first, rest = some_queries(asked, slice(0, cut)), some_queries(asked, slice(cut, None))
+    first, rest = asked.first(cut), asked.only(range(cut, len(asked.queries)))
     report(STAGE, 0, 3)
     try:
         own = own_vector(loaded, first)
@@ -89,17 +88,6 @@ def run_vector(
         **{f"gold/{name}": one.gold for name, one in (("a", first), ("b", rest))},
         **{f"lengths/{name}": label_lengths(one) for name, one in (("a", first), ("b", rest))},
     }
-
-
-def some_queries(prompts: TaskPrompts, some: slice) -> TaskPrompts:
-    """The same demonstrations with some of the queries."""
-    return replace(
-        prompts,
-        queries=prompts.queries[some],
-        in_context=prompts.in_context[some],
-        labels=prompts.labels[some],
-        gold=prompts.gold[some],
-    )
 
 
 def label_lengths(prompts: TaskPrompts) -> Integers:

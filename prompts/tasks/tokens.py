@@ -1,7 +1,7 @@
 """A task's demonstrations, queries and labels as tokens, prompt and label cut together."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,21 @@ class TaskPrompts:
     label_words: tuple[str, ...]
     dropped: int = 0
     header: int = 0
+
+    def only(self, places: Iterable[int]) -> "TaskPrompts":
+        """The same demonstrations with these queries alone, in this order."""
+        kept = list(places)
+        return replace(
+            self,
+            queries=tuple(self.queries[i] for i in kept),
+            in_context=tuple(self.in_context[i] for i in kept),
+            labels=tuple(self.labels[i] for i in kept),
+            gold=self.gold[kept],
+        )
+
+    def first(self, count: int) -> "TaskPrompts":
+        """The same demonstrations with so many of the first queries."""
+        return self.only(range(min(count, len(self.queries))))
 
 
 class _Cut(NamedTuple):

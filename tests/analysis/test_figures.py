@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from analysis import figures, share_map
+from analysis.answers_figure import answers_scatter
 from tests.analysis.study_tables import (
     SHARE,
     agreement_table,
@@ -194,7 +195,7 @@ def test_trained_and_twins_stand_in_one_figure() -> None:
 
 def test_an_unreadable_answer_is_counted_and_has_no_value() -> None:
     answers = answers_table(SMALL, RNG(0))
-    figure = figures.answers_scatter(answers)
+    figure = answers_scatter(answers)
     model, unread = figure.data[0], figure.data[-2]
     assert model.y[1] is None
     assert unread.name == "answer not readable (1)"
@@ -204,7 +205,7 @@ def test_an_unreadable_answer_is_counted_and_has_no_value() -> None:
 
 def test_all_answers_unreadable_still_gives_a_figure() -> None:
     answers = answers_table(SMALL, RNG(0)).assign(answer=np.nan)
-    figure = figures.answers_scatter(answers)
+    figure = answers_scatter(answers)
     assert set(figure.data[0].y) == {None}
 
 
@@ -213,7 +214,7 @@ def test_no_figure_holds_nan_or_a_tag_of_a_name() -> None:
     drawn = [
         figures.agreement_intervals(hostile),
         figures.error_intervals(behaviour_table()),
-        figures.answers_scatter(answers_table(SMALL, RNG(0))),
+        answers_scatter(answers_table(SMALL, RNG(0))),
         trained_map(small_table()),
     ]
     for figure in drawn:

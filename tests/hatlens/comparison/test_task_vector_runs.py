@@ -22,7 +22,6 @@ from hatlens.comparison.task_vector import (
     own_vector,
     run_vector,
     shuffled,
-    some_queries,
 )
 from hatlens.progress import silent
 from probes.models import LoadedModel, load_model
@@ -71,14 +70,14 @@ def assert_made(one: Made, behind: Floats, alone: Floats) -> None:
 
 
 def test_the_vector_is_what_the_demonstrations_leave_at_the_last_token(given: Given) -> None:
-    first = some_queries(given.fed.prompts, A)
+    first = given.fed.prompts.only(range(A.stop))
     behind = first_states(given.loaded, first, before_of(first))
     assert_made(own_vector(given.loaded, first), behind, first_states(given.loaded, first))
 
 
 def test_controls_are_made_alike_behind_other_text(given: Given) -> None:
     config, source, loaded, fed = given
-    first = some_queries(fed.prompts, A)
+    first = fed.prompts.only(range(A.stop))
     made, alone = controls_of(config, source, loaded, fed, first), first_states(loaded, first)
     assert [len(made[name]) for name in (OTHER, SHUFFLED, NEUTRAL)] == [1, 3, 1]
     neutral = first_states(loaded, first, fed.before["irrelevant"])
@@ -119,6 +118,6 @@ def test_every_control_is_put_where_the_vector_is(
     assert norms[1:6] == pytest.approx([norms[0]] * 5)
     chosen = next(one for one in tried if (one.how, one.layer) == place)
     np.testing.assert_array_equal(put[0].vector, chosen.vector)
-    again = patched_label_logp(given.loaded, some_queries(given.fed.prompts, slice(4, 12)), put)
+    again = patched_label_logp(given.loaded, given.fed.prompts.only(range(4, 12)), put)
     stored = np.concatenate([cell[f"b/{name}"] for name in ("vector", *CONTROLS)])
     np.testing.assert_allclose(stored, np.moveaxis(again, 1, 0), atol=1e-5)

@@ -113,3 +113,16 @@ def test_without_demonstrations_the_query_stands_alone() -> None:
     found = tokenize_task(MR, [], QUERIES, single_digits())
     assert found.demonstrations == ()
     assert_array_equal(found.in_context[0], found.queries[0])
+
+
+def test_some_queries_keep_the_demonstrations() -> None:
+    """Queries, labels and right answers of the same places; more than there are is all of them."""
+    task = Task("t", "{text}:", {"a": "a", "b": "b"})
+    examples = [Example({"text": str(i)}, "ab"[i % 2], "here") for i in range(4)]
+    whole = tokenize_task(task, examples[:1], examples[1:], single_digits())
+    some = whole.only([2, 0])
+    assert some.demonstrations == whole.demonstrations
+    for name in ("queries", "in_context", "labels"):
+        assert getattr(some, name) == (getattr(whole, name)[2], getattr(whole, name)[0])
+    assert some.gold.tolist() == [whole.gold[2], whole.gold[0]] == [1, 1]
+    assert [len(whole.first(count).queries) for count in (1, 3, 9)] == [1, 3, 3]
